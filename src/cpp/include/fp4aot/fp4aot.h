@@ -1,0 +1,228 @@
+/* fp4aot C ABI: FP4 (NVFP4, MXFP4) quantisation and matrix products, compiled ahead of time.
+ *
+ * Conventions
+ *   A = activations [m, k], B = weights [n, k], D = [m, n]; the last dimension is contiguous. All sizes are int64.
+ *   codes      two e2m1 values in a byte, the low nibble is the even k: [rows, k/2] bytes.
+ *   scales     NVFP4: one e4m3 byte for each 16 values along k; MXFP4: one ue8m0 byte for each 32.
+ *              FP4AOT_SCALES_LINEAR:   [rows, k/vec].
+ *              FP4AOT_SCALES_SWIZZLED: 512-byte atoms of 128 rows x 4 scales (formats.h, scale_offset);
+ *              the buffer is roundup(rows,128) * roundup(k/vec,4) bytes and its padding is written as zero.
+ *   global_scale (NVFP4) multiplies when quantising; the product is rescaled by alpha = 1 / (global_a * global_b).
+ *   Bit-exact rules of quantisation and their edge cases are in formats.h.
+ *
+ * Every op is one function fp4aot_<op>(params) and one fp4aot_<op>_workspace_size(params, &bytes), listed in ops.def.
+ *   - Set struct_size to sizeof(the struct) and zero-initialise the rest: unknown trailing fields are then defaults.
+ *   - Work is queued on `stream` (a cudaStream_t/CUstream; ignored on the CPU, where the call returns when done).
+ *     Nothing is allocated or synchronised; every call may be captured in a CUDA graph and made from any thread.
+ *   - Arguments are checked before anything is queued. On failure the status says what kind of error it was and
+ *     fp4aot_last_error() gives a sentence with what was given, what is allowed and what to do.
+ */
+#ifndef FP4AOT_FP4AOT_H_
+#define FP4AOT_FP4AOT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FP4AOT_ABI_MAJOR 1 /* changes when a struct or a slot changes its meaning */
+#define FP4AOT_ABI_MINOR 0 /* changes when an op, a trailing field or a function is added */
+
+#if defined(FP4AOT_BUILDING_CORE)
+#define FP4AOT_API __attribute__((visibility("default")))
+#else
+#define FP4AOT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum fp4aot_status {
+  FP4AOT_OK = 0,
+  FP4AOT_INVALID_ARGUMENT = 1,    /* a parameter is out of its allowed range, null, misaligned or inconsistent */
+  FP4AOT_UNSUPPORTED = 2,         /* the chosen image has no kernel for this op */
+  FP4AOT_NO_IMAGE = 3,            /* no image for this device in this installation */
+  FP4AOT_LOAD_FAILED = 4,         /* an image or the driver could not be loaded, or its ABI does not match */
+  FP4AOT_DRIVER_TOO_OLD = 5,      /* the driver is older than the toolkit the image was built with needs */
+  FP4AOT_WORKSPACE_TOO_SMALL = 6, /* workspace_bytes is less than fp4aot_<op>_workspace_size says */
+  FP4AOT_LAUNCH_FAILED = 7        /* the CUDA runtime refused a launch; the message carries its reason */
+} fp4aot_status;
+
+typedef enum fp4aot_device_type { FP4AOT_CPU = 1, FP4AOT_CUDA = 2 } fp4aot_device_type; /* DLPack's numbers */
+
+typedef struct fp4aot_device {
+  int32_t type;  /* fp4aot_device_type */
+  int32_t index; /* CUDA ordinal as CUDA numbers it (after CUDA_VISIBLE_DEVICES); 0 for the CPU */
+} fp4aot_device;
+
+typedef enum fp4aot_dtype { FP4AOT_BF16 = 1, FP4AOT_FP16 = 2, FP4AOT_FP32 = 3 } fp4aot_dtype;
+
+typedef enum fp4aot_scale_layout { FP4AOT_SCALES_SWIZZLED = 0, FP4AOT_SCALES_LINEAR = 1 } fp4aot_scale_layout;
+
+typedef enum fp4aot_rounding {
+  FP4AOT_ROUND_CEIL = 0, /* MXFP4: the smallest power of two s with amax / 6 <= s (nothing saturates) */
+  FP4AOT_ROUND_FLOOR = 1 /* MXFP4, OCP MX v1.0 section 6.3: 2^(floor(log2(amax)) - 2), large values saturate */
+} fp4aot_rounding;
+
+enum { /* flags of every op */
+  FP4AOT_FLAG_PDL = 1u /* launch with programmatic stream serialization: the kernel may start before its predecessor
+                          in the stream has ended, and waits before it touches memory (sm_90 and later; else ignored) */
+};
+
+/* quantize_nvfp4, quantize_mxfp4: input [rows, k] -> codes, scales.
+ * silu_mul_quantize_*: input [rows, 2k], the gate in columns 0..k-1; quantises silu(gate) * up, where
+ * silu(x) = x / (1 + exp(-x)); computed in fp32 and rounded to the input type first.
+ * rmsnorm_quantize_nvfp4: x = input (+ residual; the sum, rounded to the input type, is also written back to residual);
+ * quantises x / sqrt(mean(x^2) + epsilon) * weight, computed in fp32 and rounded to the input type first.
+ * k is a multiple of the scale vector: 16 (NVFP4), 32 (MXFP4). rows may be 0. */
+typedef struct fp4aot_quantize_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void *stream;
+  uint32_t flags;
+  int32_t input_dtype; /* fp4aot_dtype */
+  int64_t rows, k;
+  const void *input;
+  int64_t input_stride;      /* elements from row to row, >= its columns */
+  const float *global_scale; /* NVFP4: one float on the device, finite and > 0; NULL means 1. MXFP4: NULL */
+  uint8_t *codes;            /* [rows, k/2] */
+  int64_t codes_stride;      /* bytes from row to row, >= k/2 and a multiple of 8 */
+  uint8_t *scales;           /* in scale_layout */
+  int64_t scales_bytes;      /* size of the buffer: at least what the layout needs; bytes beyond are not touched */
+  int32_t scale_layout;      /* fp4aot_scale_layout */
+  int32_t rounding;          /* fp4aot_rounding, MXFP4 only */
+  /* rmsnorm_quantize_* only, else NULL and 0: */
+  const void *weight;      /* [k], input dtype */
+  void *residual;          /* [rows, k], input dtype, updated in place; or NULL */
+  int64_t residual_stride; /* elements */
+  float epsilon;           /* >= 0, finite */
+} fp4aot_quantize_params;
+
+/* dequantize_nvfp4, dequantize_mxfp4: output[r, c] = e2m1(code) * scale / global_scale, in fp32, rounded once. */
+typedef struct fp4aot_dequantize_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void *stream;
+  uint32_t flags;
+  int32_t output_dtype; /* fp4aot_dtype */
+  int64_t rows, k;
+  const uint8_t *codes;
+  int64_t codes_stride; /* bytes */
+  const uint8_t *scales;
+  int64_t scales_bytes;
+  int32_t scale_layout;
+  int32_t reserved;
+  const float *global_scale; /* NVFP4: one float on the device; NULL means 1. MXFP4: NULL */
+  void *output;              /* [rows, k] */
+  int64_t output_stride;     /* elements */
+} fp4aot_dequantize_params;
+
+/* nvfp4_global_scale: *global_scale = 448 * 6 / amax(|input|) over the finite values, clamped to [2^-100, 2^100];
+ * 1 if no finite value is non-zero. Stays on the device. Needs a workspace. */
+typedef struct fp4aot_global_scale_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void *stream;
+  uint32_t flags;
+  int32_t input_dtype;
+  int64_t rows, k; /* any k >= 1 */
+  const void *input;
+  int64_t input_stride; /* elements */
+  float *global_scale;  /* one float on the device, written */
+  void *workspace;
+  size_t workspace_bytes;
+} fp4aot_global_scale_params;
+
+/* swizzle_scales: linear [rows, columns] -> swizzled, padding zero. unswizzle_scales: the inverse.
+ * columns = k / vec scale bytes a row, any number >= 1. Works for e4m3 and ue8m0 alike. */
+typedef struct fp4aot_scale_layout_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void *stream;
+  uint32_t flags;
+  int32_t reserved;
+  int64_t rows, columns;
+  uint8_t *linear; /* input of swizzle_scales, output of unswizzle_scales */
+  int64_t linear_stride; /* bytes from row to row, >= columns */
+  uint8_t *swizzled;
+  int64_t swizzled_bytes; /* size of the buffer */
+} fp4aot_scale_layout_params;
+
+/* gemm_nvfp4, gemm_mxfp4 (W4A4): d[i, j] = alpha * sum_k a[i, k] * b[j, k] + bias[j], accumulated in fp32, alpha and
+ * bias applied in fp32, rounded once to d_dtype. k a multiple of 32, n of 8; m may be 0. Scales are swizzled.
+ * a_codes, b_codes and their strides are multiples of 16 bytes, the scale buffers' addresses too. */
+typedef struct fp4aot_gemm_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void *stream;
+  uint32_t flags;
+  int32_t tactic; /* FP4AOT_TACTIC_DEFAULT or a number from fp4aot_list_tactics */
+  int64_t m, n, k;
+  const uint8_t *a_codes;
+  int64_t a_stride; /* bytes */
+  const uint8_t *a_scales;
+  int64_t a_scales_bytes;
+  const uint8_t *b_codes;
+  int64_t b_stride; /* bytes */
+  const uint8_t *b_scales;
+  int64_t b_scales_bytes;
+  const float *alpha; /* one float on the device, or NULL for 1 */
+  const void *bias;   /* [n] on the device, or NULL */
+  void *d;            /* [m, n] */
+  int64_t d_stride;   /* elements, >= n */
+  int32_t d_dtype;    /* fp4aot_dtype */
+  int32_t bias_dtype; /* fp4aot_dtype */
+  void *workspace;    /* 16-byte aligned; may be NULL when fp4aot_gemm_*_workspace_size gives 0 */
+  size_t workspace_bytes;
+} fp4aot_gemm_params;
+
+#define FP4AOT_TACTIC_DEFAULT (-1)
+
+/* One pair of functions for each op. workspace_size checks the sizes but not the pointers. */
+#define FP4AOT_OP(name, params)                                \
+  FP4AOT_API fp4aot_status fp4aot_##name(const params *); \
+  FP4AOT_API fp4aot_status fp4aot_##name##_workspace_size(const params *, size_t *bytes);
+#include "fp4aot/ops.def"
+#undef FP4AOT_OP
+
+/* The op's slot number, for the functions below. */
+typedef enum fp4aot_op {
+#define FP4AOT_OP(name, params) FP4AOT_OP_##name,
+#include "fp4aot/ops.def"
+#undef FP4AOT_OP
+  FP4AOT_OP_COUNT
+} fp4aot_op;
+
+/* Tactics: every kernel x run-time choice of an op has a number (stable within an ABI major) and a readable name.
+ * fp4aot_list_tactics writes at most *count numbers that are valid for these params and sets *count to how many are;
+ * params is the op's struct (pointers in it may be NULL). Ops without a choice have none. */
+FP4AOT_API fp4aot_status fp4aot_list_tactics(fp4aot_op op, const void *params, int32_t *tactics, size_t *count);
+FP4AOT_API fp4aot_status fp4aot_default_tactic(fp4aot_op op, const void *params, int32_t *tactic);
+FP4AOT_API fp4aot_status fp4aot_tactic_name(fp4aot_op op, fp4aot_device device, int32_t tactic, const char **name);
+
+/* What the last failed call of this thread had to say; "" after none. Valid until the thread's next failing call. */
+FP4AOT_API const char *fp4aot_last_error(void);
+
+FP4AOT_API const char *fp4aot_op_name(fp4aot_op op); /* NULL if out of range */
+FP4AOT_API const char *fp4aot_version(void);         /* "0.1.0" */
+FP4AOT_API uint32_t fp4aot_abi_version(void);        /* major << 16 | minor of the library loaded */
+
+/* 1 if the image that serves this device has a kernel for the op, 0 if not or if no image serves the device (then
+ * fp4aot_last_error says why). Binds the device: do not call before a fork if a CUDA device is named. */
+FP4AOT_API int fp4aot_supports(fp4aot_op op, fp4aot_device device);
+
+/* Binds the device now: loads its image, so that no first call pays for it (for instance before a graph capture).
+ * Lazy loading of each kernel is forced too. */
+FP4AOT_API fp4aot_status fp4aot_preload(fp4aot_device device);
+
+/* The image bound to this device ("sm90a", "cpu"), binding it if need be. */
+FP4AOT_API fp4aot_status fp4aot_image_name(fp4aot_device device, const char **name);
+
+/* JSON about images, devices as NVML sees them, drivers, ops, and why an image was or was not chosen. Creates no CUDA
+ * context and does not call cuInit. Owned by the library, valid until this thread's next call. */
+FP4AOT_API const char *fp4aot_info_json(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
