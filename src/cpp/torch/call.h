@@ -1,0 +1,90 @@
+// The frame of one op call: arguments off torch's boxed stack, device and stream, outputs, workspace, and a status of
+// the C ABI turned into an exception.
+#ifndef FP4AOT_TORCH_CALL_H_
+#define FP4AOT_TORCH_CALL_H_
+
+#include <torch/csrc/stable/library.h>
+
+#include <cstdint>
+
+#include "fp4aot/fp4aot.h"
+#include "torch/tensor.h"
+
+namespace fp4aot::torch_binding {
+
+// Reads the arguments in the order of the schema; every one must be read, tensors are owned by what is returned.
+class Stack {
+ public:
+  Stack(StableIValue* values, char const* op) : values_(values), op_(op) {}
+
+  Tensor tensor(char const* name) { return Tensor(take<AtenTensorHandle>(), op_, name); }
+
+  Tensor optional_tensor(char const* name) {
+    std::optional<AtenTensorHandle> const handle = take<std::optional<AtenTensorHandle>>();
+    return handle.has_value() ? Tensor(*handle, op_, name) : Tensor();
+  }
+
+  int64_t integer() { return take<int64_t>(); }
+  double real() { return take<double>(); }
+  bool boolean() { return take<bool>(); }
+  int32_t dtype() { return take<int32_t>(); }
+
+  // Results, after all arguments were read.
+  void give(int64_t index, Tensor&& tensor) {
+    values_[index] = torch::stable::detail::from<AtenTensorHandle>(tensor.release());
+  }
+
+ private:
+  template <typename T>
+  T take() {
+    return torch::stable::detail::to<T>(values_[next_++]);
+  }
+
+  StableIValue* values_;
+  char const* op_;
+  int next_ = 0;
+};
+
+void* current_stream(fp4aot_device device);
+
+void throw_status(fp4aot_status status);
+
+inline void check_status(fp4aot_status status) {
+  if (status != FP4AOT_OK) throw_status(status);
+}
+
+// Sets struct_size, device, stream and flags.
+template <typename Params>
+Params make_params(Tensor const& first, bool pdl) {
+  Params params = {};
+  params.struct_size = sizeof params;
+  params.device = first.device();
+  params.stream = current_stream(params.device);
+  if (pdl) params.flags = FP4AOT_FLAG_PDL;
+  return params;
+}
+
+// The workspace an op asks for; freed when the call returns, which torch's allocator orders after the queued work.
+template <typename Params>
+Tensor make_workspace(Params& params, fp4aot_status (*workspace_size)(Params const*, size_t*), char const* op) {
+  size_t bytes = 0;
+  check_status(workspace_size(&params, &bytes));
+  if (bytes == 0) return Tensor();
+  int64_t const size = static_cast<int64_t>(bytes);
+  Tensor workspace = Tensor::empty(aoti_torch_dtype_uint8(), &size, 1, params.device, op, "workspace");
+  params.workspace = workspace.data();
+  params.workspace_bytes = bytes;
+  return workspace;
+}
+
+// Registrations, one a file.
+void define_quantize(torch::stable::detail::StableLibrary& library);
+void define_scales(torch::stable::detail::StableLibrary& library);
+void define_gemm(torch::stable::detail::StableLibrary& library);
+void implement_quantize(torch::stable::detail::StableLibrary& library);
+void implement_scales(torch::stable::detail::StableLibrary& library);
+void implement_gemm(torch::stable::detail::StableLibrary& library);
+
+}  // namespace fp4aot::torch_binding
+
+#endif
