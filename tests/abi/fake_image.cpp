@@ -1,0 +1,68 @@
+// An image that only answers: which ABI, how many slots, what its ops do. Configured by macros of the test.
+// The structs are written out here, not included: they are the contract between core and images of any age.
+#include <cstddef>
+#include <cstdint>
+
+struct Message {
+  char text[512];
+};
+
+struct Slot {
+  int (*launch)(void const*, Message*);
+  size_t (*workspace_size)(void const*);
+  int32_t tactic_count;
+  char const* (*tactic_name)(int32_t);
+  bool (*tactic_valid)(void const*, int32_t);
+  int32_t (*default_tactic)(void const*);
+  void (*preload)();
+#ifdef NEWER
+  void* appended[4];  // a field this core does not know
+#endif
+};
+
+struct Image {
+  uint32_t abi_major, abi_minor, slot_count, slot_size;
+  char const* name;
+  int32_t cuda_toolkit;
+  Slot const* const* slots;
+};
+
+static int launch(void const*, Message* message) {
+  char const text[] = "the fake image was reached";
+  for (size_t i = 0; i < sizeof text; i++) message->text[i] = text[i];
+  return 7;  // FP4AOT_LAUNCH_FAILED
+}
+
+static size_t workspace(void const*) { return WORKSPACE; }
+static char const* tactic_name(int32_t tactic) { return tactic == 0 ? "zero" : tactic == 1 ? "one" : "two"; }
+static bool tactic_valid(void const*, int32_t tactic) { return tactic != 1; }
+static int32_t default_tactic(void const*) { return 2; }
+
+static Slot make_slot() {
+  Slot slot{};
+  slot.launch = launch;
+  slot.workspace_size = WORKSPACE > 0 ? workspace : nullptr;
+  slot.tactic_count = 3;
+  slot.tactic_name = tactic_name;
+  slot.tactic_valid = tactic_valid;
+  slot.default_tactic = default_tactic;
+  return slot;
+}
+
+static Slot const slot = make_slot();
+
+struct Slots {
+  Slot const* pointers[64] = {};
+  Slots() {
+    for (int i = 0; i < SLOTS; i++) pointers[i] = i == MISSING ? nullptr : &slot;
+  }
+};
+
+static Slots const slots;
+static Image const image = {MAJOR, MINOR, SLOTS, sizeof(Slot), NAME, 0, slots.pointers};
+
+#ifndef NO_ENTRY
+extern "C" __attribute__((visibility("default"))) Image const* fp4aot_image() { return &image; }
+#else
+extern "C" __attribute__((visibility("default"))) Image const* something_else() { return &image; }
+#endif
