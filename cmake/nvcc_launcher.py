@@ -1,0 +1,78 @@
+"""Runs nvcc for one unit: through ccache when it is there, keeping the unit's PTX beside its object.
+
+    nvcc_launcher.py <source root> nvcc ... -c unit.cu -o unit.cu.o
+
+The wheel holds machine code only, but the tests read the PTX that this very compilation went through (unit.cu.o.ptx).
+ccache restores objects, not side files, so the PTX is kept in a cache of its own under the object's hash.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CACHE_LIMIT = 400  # PTX files kept
+
+
+def cached_ptx(object_file: Path) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fp4aot" / "ptx"
+    return cache / f"{hashlib.sha256(object_file.read_bytes()).hexdigest()}.ptx.gz"
+
+
+def store(ptx: Path, entry: Path) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    partial = entry.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(gzip.compress(ptx.read_bytes(), 6))
+    partial.replace(entry)
+    for old in sorted(entry.parent.glob("*.gz"), key=lambda file: file.stat().st_mtime)[:-CACHE_LIMIT]:
+        old.unlink(missing_ok=True)
+
+
+def main(arguments: list[str]) -> int:
+    root, command = arguments[0], arguments[1:]
+    if "-c" not in command or "-o" not in command:  # dependency scans, compiler checks
+        return subprocess.run(command).returncode
+    output = Path(command[command.index("-o") + 1])
+    unit = Path(command[command.index("-c") + 1]).name
+    keep = Path(f"{output}.keep")
+    ptx = Path(f"{output}.ptx")
+    shutil.rmtree(keep, ignore_errors=True)
+    keep.mkdir(parents=True)
+    command += ["--keep", "--keep-dir", str(keep)]
+    environment = dict(os.environ)
+    ccache = shutil.which("ccache")
+    if ccache:
+        # The same sources in another checkout are the same unit.
+        environment.update(CCACHE_BASEDIR=root, CCACHE_NOHASHDIR="1")
+        command = [ccache, *command]
+
+    def compile_unit() -> int:
+        return subprocess.run(command, env=environment).returncode
+
+    start = time.monotonic()
+    code = compile_unit()
+    if code == 0 and ccache and not list(keep.glob("*.ptx")):
+        entry = cached_ptx(output)
+        if entry.exists():
+            ptx.write_bytes(gzip.decompress(entry.read_bytes()))
+        else:
+            environment["CCACHE_RECACHE"] = "1"
+            code = compile_unit()
+    kept = list(keep.glob("*.ptx"))
+    if code == 0 and kept:
+        shutil.copyfile(kept[0], ptx)
+        if ccache:
+            store(ptx, cached_ptx(output))
+    shutil.rmtree(keep, ignore_errors=True)
+    print(f"fp4aot: {unit} took {time.monotonic() - start:.1f} s{'' if kept else ' (cached)'}", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+// Every check of arguments, for every image, once. What passes here is safe for any image's kernels.
+#ifndef FP4AOT_CORE_CHECKS_H_
+#define FP4AOT_CORE_CHECKS_H_
+
+#include "core/error.h"
+
+namespace fp4aot::core {
+
+// Sizes, types, strides and options: what workspace_size and list_tactics need too.
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_global_scale_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_scale_layout_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_params const& p);
+
+// Pointers: null, alignment, sizes of buffers. Only called when there is work to do.
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_quantize_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_dequantize_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_global_scale_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_scale_layout_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_params const& p);
+
+// Whether there is nothing to do: no rows.
+inline bool is_empty(fp4aot_quantize_params const& p) { return p.rows == 0; }
+inline bool is_empty(fp4aot_dequantize_params const& p) { return p.rows == 0; }
+inline bool is_empty(fp4aot_global_scale_params const&) { return false; }  // writes 1
+inline bool is_empty(fp4aot_scale_layout_params const& p) { return p.rows == 0; }
+inline bool is_empty(fp4aot_gemm_params const& p) { return p.m == 0; }
+
+}  // namespace fp4aot::core
+
+#endif

@@ -1,0 +1,207 @@
+#include "core/images.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "core/image_table.h"  // generated from cmake/images.cmake
+
+namespace fp4aot::core {
+
+namespace {
+
+constexpr int kMaxDevices = 64;
+
+std::string environment(char const* name) {
+  char const* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string own_directory() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void const*>(&own_directory), &info) == 0 || info.dli_fname == nullptr) return ".";
+  std::string const path = info.dli_fname;
+  size_t const slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+// Where an image's file is: FP4AOT_IMAGE_DIR first, then beside libfp4aot.so. Empty if nowhere.
+std::string image_path(std::string const& name) {
+  std::string const override_directory = environment("FP4AOT_IMAGE_DIR");
+  for (std::string const& directory : {override_directory, own_directory()}) {
+    if (directory.empty()) continue;
+    std::string const path = directory + "/libfp4aot_" + name + ".so";
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  return "";
+}
+
+struct Loaded {
+  Image const* image = nullptr;
+  std::string path, error;
+};
+
+Loaded load_once(std::string const& name) {
+  Loaded result;
+  result.path = image_path(name);
+  if (result.path.empty()) {
+    result.error = "libfp4aot_" + name + ".so is not in this installation (" + own_directory() + " has: " +
+                   installed_images() + "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
+    return result;
+  }
+  void* const library = dlopen(result.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    result.error = std::string("it cannot be loaded: ") + dlerror();
+    return result;
+  }
+  auto const entry = reinterpret_cast<Image const* (*)()>(dlsym(library, "fp4aot_image"));
+  Image const* const image = entry != nullptr ? entry() : nullptr;
+  if (image == nullptr) {
+    result.error = result.path + " is not an fp4aot image: it does not export fp4aot_image";
+  } else if (image->abi_major != FP4AOT_ABI_MAJOR) {
+    result.error = result.path + " has image ABI " + std::to_string(image->abi_major) + "." +
+                   std::to_string(image->abi_minor) + ", this libfp4aot.so needs major " +
+                   std::to_string(FP4AOT_ABI_MAJOR) + ". Install core and images from the same wheel";
+  } else if (name != image->name) {
+    result.error = result.path + " calls itself '" + image->name + "', expected '" + name + "'";
+  } else {
+    result.image = image;
+  }
+  if (result.image == nullptr) dlclose(library);
+  return result;
+}
+
+fp4aot_status bind_cpu(Binding* binding) {
+  std::string path, error;
+  binding->image = load_image("cpu", &path, &error);
+  if (binding->image == nullptr) return fail(FP4AOT_NO_IMAGE, "no image for the CPU: %s.", error.c_str());
+  binding->device = "the CPU";
+  return FP4AOT_OK;
+}
+
+fp4aot_status bind_cuda(int index, Binding* binding) {
+  CudaDevice device{};
+  FP4AOT_RETURN_IF_ERROR(open_cuda_device(index, &device));
+  std::string const capability = std::to_string(device.major) + "." + std::to_string(device.minor);
+  binding->device = "CUDA device " + std::to_string(index) + " (" + device.name + ", compute capability " + capability + ")";
+  binding->context = device.primary;
+
+  Choice const choice = choose_image(device.major, device.minor);
+  if (choice.entry == nullptr) return fail(FP4AOT_NO_IMAGE, "%s: %s.", binding->device.c_str(), choice.why.c_str());
+  std::string path, error;
+  binding->image = load_image(choice.entry->name, &path, &error);
+  if (binding->image == nullptr) {
+    return fail(FP4AOT_NO_IMAGE, "%s needs image %s, but %s.", binding->device.c_str(), choice.entry->name, error.c_str());
+  }
+  std::string const complaint = driver_complaint(*choice.entry, *binding->image);
+  if (!complaint.empty()) {
+    return fail(FP4AOT_DRIVER_TOO_OLD, "%s cannot be used: %s.", binding->device.c_str(), complaint.c_str());
+  }
+  return FP4AOT_OK;
+}
+
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace
+
+std::vector<ImageEntry> const& image_table() {
+  static std::vector<ImageEntry> const table = {FP4AOT_IMAGE_TABLE};
+  return table;
+}
+
+Choice choose_image(int major, int minor) {
+  std::string known;  // "sm90a for 9.0"
+  for (ImageEntry const& entry : image_table()) {
+    if (entry.major < 0) continue;
+    if (forced_image() == entry.name) return {&entry, "FP4AOT_FORCE_IMAGE names it"};
+    if (forced_image().empty() && entry.major == major && entry.minor == minor) {
+      return {&entry, "its compute capability is exactly that of the image"};
+    }
+    known += (known.empty() ? "" : ", ") + std::string(entry.name) + " for " + std::to_string(entry.major) + "." +
+             std::to_string(entry.minor);
+  }
+  if (!forced_image().empty()) {
+    return {nullptr, "FP4AOT_FORCE_IMAGE='" + forced_image() + "' is not an image for CUDA devices (" + known +
+                         "); unset it or name one of them"};
+  }
+  return {nullptr, "no image is made for this compute capability; an image runs on exactly one (" + known +
+                       "). Use such a device or CPU tensors; CONTRIBUTING.md says how to add an architecture"};
+}
+
+std::string driver_complaint(ImageEntry const& entry, Image const& image) {
+  int const own_major = image.cuda_toolkit / 1000 * 1000;
+  int const needed = own_major > entry.oldest_driver ? own_major : entry.oldest_driver;
+  int const driver = driver_cuda_version();
+  if (driver >= needed) return "";
+  return "image " + std::string(entry.name) + " was built with CUDA " + cuda_version(image.cuda_toolkit) +
+         " and needs a driver that supports CUDA " + cuda_version(needed) + " or later; the installed driver supports " +
+         cuda_version(driver) + ". Update the NVIDIA driver, or build fp4aot with an older toolkit";
+}
+
+std::string const& forced_image() {
+  static std::string const name = environment("FP4AOT_FORCE_IMAGE");
+  return name;
+}
+
+std::string installed_images() {
+  std::string names;
+  for (ImageEntry const& entry : image_table()) {
+    if (!image_path(entry.name).empty()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+Image const* load_image(std::string const& name, std::string* path, std::string* error) {
+  static std::mutex mutex;
+  static std::map<std::string, Loaded> loaded;  // failures are kept too: a file that appears later needs a new process
+  std::lock_guard<std::mutex> const lock(mutex);
+  auto found = loaded.find(name);
+  if (found == loaded.end()) found = loaded.emplace(name, load_once(name)).first;
+  *path = found->second.path;
+  *error = found->second.error;
+  return found->second.image;
+}
+
+fp4aot_status bind(fp4aot_device device, Binding const** binding) {
+  static std::atomic<Binding const*> bindings[kMaxDevices + 1];  // the last is the CPU's
+  static std::mutex mutex;
+  bool const cpu = device.type == FP4AOT_CPU;
+  if (!cpu && device.type != FP4AOT_CUDA) {
+    return fail(FP4AOT_INVALID_ARGUMENT, "device.type = %d is not allowed; use FP4AOT_CPU (1) or FP4AOT_CUDA (2).",
+                device.type);
+  }
+  if (cpu ? device.index != 0 : device.index < 0 || device.index >= kMaxDevices) {
+    return fail(FP4AOT_INVALID_ARGUMENT, "device.index = %d is not allowed; use 0 for the CPU, 0..%d for CUDA.",
+                device.index, kMaxDevices - 1);
+  }
+  std::atomic<Binding const*>& slot = bindings[cpu ? kMaxDevices : device.index];
+  *binding = slot.load(std::memory_order_acquire);
+  if (*binding != nullptr) return FP4AOT_OK;
+  std::lock_guard<std::mutex> const lock(mutex);
+  *binding = slot.load(std::memory_order_acquire);
+  if (*binding != nullptr) return FP4AOT_OK;
+  Binding made{};
+  FP4AOT_RETURN_IF_ERROR(cpu ? bind_cpu(&made) : bind_cuda(device.index, &made));
+  *binding = new Binding(made);  // lives as long as the process, like the image
+  slot.store(*binding, std::memory_order_release);
+  return FP4AOT_OK;
+}
+
+fp4aot_status find_slot(fp4aot_op op, fp4aot_device device, Binding const** binding, Slot const** slot) {
+  FP4AOT_RETURN_IF_ERROR(bind(device, binding));
+  Image const& image = *(*binding)->image;
+  // An image of an older minor has fewer slots.
+  *slot = static_cast<uint32_t>(op) < image.slot_count ? image.slots[op] : nullptr;
+  if (*slot != nullptr) return FP4AOT_OK;
+  return fail(FP4AOT_UNSUPPORTED, "%s: image %s, which serves %s, has no kernel for it. fp4aot_supports() tells beforehand.",
+              fp4aot_op_name(op), image.name, (*binding)->device.c_str());
+}
+
+}  // namespace fp4aot::core
