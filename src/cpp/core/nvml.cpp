@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 namespace fp4aot::core {
 
@@ -25,8 +24,9 @@ void apply_visibility(NvmlReport* report) {
   });
   bool const pci_order = same_kind || (order != nullptr && std::strcmp(order, "PCI_BUS_ID") == 0);
   for (NvmlDevice& device : report->devices) device.visible = false;
-  std::istringstream list(variable);
-  for (std::string entry; std::getline(list, entry, ',');) {
+  std::string const list = std::string(variable) + ",";
+  for (size_t start = 0, comma; (comma = list.find(',', start)) != std::string::npos; start = comma + 1) {
+    std::string entry = list.substr(start, comma - start);
     entry.erase(0, entry.find_first_not_of(' '));
     entry.erase(entry.find_last_not_of(' ') + 1);
     NvmlDevice* found = nullptr;
