@@ -1,8 +1,10 @@
 #include "core/checks.h"
 
 #include <cmath>
-#include <string>
+#include <cstdlib>
+#include <cstring>
 
+#include "core/driver.h"
 #include "fp4aot/formats.h"
 
 namespace fp4aot::core {
@@ -11,10 +13,19 @@ namespace {
 
 using Long = long long;
 
+// FP4AOT_CHECK_POINTERS=1: ask the driver where each pointer of a CUDA call points.
+bool checks_pointers() {
+  static bool const on = [] {
+    char const* const value = std::getenv("FP4AOT_CHECK_POINTERS");
+    return value != nullptr && std::strcmp(value, "1") == 0;
+  }();
+  return on;
+}
+
 // Checks the arguments of one call; the first failure wins.
 class Checker {
  public:
-  explicit Checker(fp4aot_op op) : op_(fp4aot_op_name(op)) {}
+  Checker(fp4aot_op op, fp4aot_device device) : op_(fp4aot_op_name(op)), device_(device) {}
 
   bool ok() const { return status_ == FP4AOT_OK; }
   fp4aot_status status() const { return status_; }
@@ -84,6 +95,7 @@ class Checker {
                      "%s: %s = %p is misaligned; it must be a multiple of %zu bytes. Copy the view to a fresh buffer.", op_,
                      name, pointer, alignment);
     }
+    if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && checks_pointers()) on_device(name, pointer);
   }
 
   void buffer(char const* name, int64_t bytes, int64_t needed, char const* shape) {
@@ -100,7 +112,19 @@ class Checker {
   }
 
  private:
+  void on_device(char const* name, void const* pointer) {
+    int index = -1;
+    PointerHome const home = pointer_home(pointer, &index);
+    if (home == PointerHome::kDevice && index == device_.index) return;
+    char const* const what = home == PointerHome::kUnknown ? "memory that CUDA does not know (freed, or pageable host memory)"
+                             : home == PointerHome::kHost  ? "host memory"
+                                                           : "another device's memory";
+    status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %p is %s; it must be in the memory of CUDA device %d.", op_, name, pointer,
+                   what, device_.index);
+  }
+
   char const* op_;
+  fp4aot_device device_;
   fp4aot_status status_ = FP4AOT_OK;
 };
 
@@ -142,7 +166,7 @@ void size(Checker* check, char const* name, int64_t value, int64_t minimum) {
 }  // namespace
 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
   check.dtype("input_dtype", p.input_dtype);
   size(&check, "rows", p.rows, 0);
@@ -175,7 +199,7 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p) {
 }
 
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_quantize_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   auto const element = static_cast<size_t>(element_bytes(p.input_dtype));
   check.pointer("input", p.input, element);
   check.aligned("global_scale", p.global_scale, sizeof(float));
@@ -189,7 +213,7 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_quantize_params const& p) {
 }
 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
   check.dtype("output_dtype", p.output_dtype);
   size(&check, "rows", p.rows, 0);
@@ -204,7 +228,7 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p) {
 }
 
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_dequantize_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.pointer("codes", p.codes, 8);
   check.pointer("output", p.output, static_cast<size_t>(element_bytes(p.output_dtype)));
   check.aligned("global_scale", p.global_scale, sizeof(float));
@@ -213,7 +237,7 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_dequantize_params const& p) {
 }
 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_global_scale_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
   check.dtype("input_dtype", p.input_dtype);
   size(&check, "rows", p.rows, 0);
@@ -223,14 +247,14 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_global_scale_params const& p) {
 }
 
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_global_scale_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   if (p.rows > 0) check.pointer("input", p.input, static_cast<size_t>(element_bytes(p.input_dtype)));
   check.pointer("global_scale", p.global_scale, sizeof(float));
   return check.status();
 }
 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_scale_layout_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
   size(&check, "rows", p.rows, 0);
   size(&check, "columns", p.columns, 1);
@@ -239,14 +263,14 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_scale_layout_params const& p) {
 }
 
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_scale_layout_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.pointer("linear", p.linear, 1);
   scales(&check, "swizzled", p.swizzled, p.swizzled_bytes, FP4AOT_SCALES_SWIZZLED, p.rows, p.columns);
   return check.status();
 }
 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
   check.dtype("d_dtype", p.d_dtype);
   if (p.bias != nullptr) check.dtype("bias_dtype", p.bias_dtype);
@@ -264,7 +288,7 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_params const& p) {
 }
 
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_params const& p) {
-  Checker check(op);
+  Checker check(op, p.device);
   int64_t const columns = p.k / vector_of(op);
   check.pointer("a_codes", p.a_codes, 16);
   check.pointer("b_codes", p.b_codes, 16);

@@ -11,6 +11,8 @@ namespace {
 // cuda.h is not a dependency of core: these few declarations are the driver's stable ABI.
 using Result = int;
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76;  // CUdevice_attribute
+constexpr int kPointerMemoryType = 2, kPointerDeviceOrdinal = 9;           // CUpointer_attribute
+constexpr unsigned kMemoryHost = 1;                                        // CUmemorytype
 
 struct Driver {
   void* library = nullptr;
@@ -25,6 +27,7 @@ struct Driver {
   Result (*context_current)(CudaContext*) = nullptr;
   Result (*context_push)(CudaContext) = nullptr;
   Result (*context_pop)(CudaContext*) = nullptr;
+  Result (*pointer_attribute)(void*, int, unsigned long long) = nullptr;
   Result (*error_string)(Result, char const**) = nullptr;
 
   template <typename F>
@@ -49,6 +52,7 @@ struct Driver {
     load(context_current, "cuCtxGetCurrent");
     load(context_push, "cuCtxPushCurrent_v2");
     load(context_pop, "cuCtxPopCurrent_v2");
+    load(pointer_attribute, "cuPointerGetAttribute");
     load(error_string, "cuGetErrorString");
   }
 
@@ -99,6 +103,15 @@ fp4aot_status open_cuda_device(int index, CudaDevice* device) {
   FP4AOT_RETURN_IF_ERROR(
       d.check(d.device_attribute(&device->minor, kComputeCapabilityMinor, handle), "cuDeviceGetAttribute"));
   return d.check(d.primary_retain(&device->primary, handle), "cuDevicePrimaryCtxRetain");
+}
+
+PointerHome pointer_home(void const* pointer, int* device_index) {
+  Driver const& d = driver();
+  unsigned type = 0;
+  auto const address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer));
+  if (d.pointer_attribute(&type, kPointerMemoryType, address) != 0) return PointerHome::kUnknown;
+  d.pointer_attribute(device_index, kPointerDeviceOrdinal, address);
+  return type == kMemoryHost ? PointerHome::kHost : PointerHome::kDevice;
 }
 
 ContextScope::ContextScope(CudaContext context) {

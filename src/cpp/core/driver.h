@@ -23,6 +23,10 @@ fp4aot_status open_cuda_device(int index, CudaDevice* device);
 // Does not initialise the driver.
 int driver_cuda_version();
 
+// Where a pointer points, as the driver knows it: for FP4AOT_CHECK_POINTERS=1 (a debugging aid: about 0.1 us a pointer).
+enum class PointerHome { kUnknown, kHost, kDevice };
+PointerHome pointer_home(void const* pointer, int* device_index);
+
 // Makes a context current for a scope, and restores what was there.
 class ContextScope {
  public:
