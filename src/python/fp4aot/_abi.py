@@ -1,0 +1,72 @@
+"""The C ABI in ctypes, generated from the installed header, so that it cannot drift from the library.
+
+``include/fp4aot/fp4aot.h`` gives the parameter structs and constants, ``ops.def`` the ops and their structs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .errors import LoadError
+
+INCLUDE = Path(__file__).with_name("include")
+
+_C_TYPES: dict[str, Any] = {
+    "size_t": ctypes.c_size_t,
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "float": ctypes.c_float,
+}
+
+
+class Abi(NamedTuple):
+    """The contract as the header states it."""
+
+    structs: dict[str, type[ctypes.Structure]]
+    constants: dict[str, int]
+    ops: dict[str, type[ctypes.Structure]]  # in slot order
+    version: tuple[int, int]
+
+
+def _read(name: str) -> str:
+    path = INCLUDE / "fp4aot" / name
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LoadError(
+            f"fp4aot's header {path} cannot be read ({error.strerror}); the installation is damaged. "
+            "Reinstall it: pip install --force-reinstall fp4aot"
+        ) from None
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+
+
+def _fields(body: str, types: dict[str, Any]) -> list[tuple[str, Any]]:
+    fields: list[tuple[str, Any]] = []
+    for statement in filter(None, (part.strip() for part in body.split(";"))):
+        words = re.sub(r"\bconst\b", " ", statement)
+        base, _, rest = words.strip().partition(" ")
+        for declarator in rest.split(","):
+            name = declarator.strip().lstrip("*").strip()
+            fields.append((name, ctypes.c_void_p if "*" in declarator else types[base]))
+    return fields
+
+
+@functools.cache
+def load() -> Abi:
+    """Parses the header; once a process, about a millisecond."""
+    header = _read("fp4aot.h")
+    constants = {name: int(value) for name, value in re.findall(r"(FP4AOT_\w+)\s*=\s*(\d+)u?\s*[,}]", header)}
+    constants |= {name: int(value) for name, value in re.findall(r"#define\s+(FP4AOT_\w+)\s+\(?(-?\d+)\)?\s", header)}
+    types = dict(_C_TYPES)
+    structs: dict[str, type[ctypes.Structure]] = {}
+    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\}\s*(\w+);", header, flags=re.DOTALL):
+        structs[name] = types[name] = type(name, (ctypes.Structure,), {"_fields_": _fields(body, types)})
+    ops = {
+        name: structs[struct] for name, struct in re.findall(r"FP4AOT_OP\((\w+),\s*(fp4aot_\w+)\)", _read("ops.def"))
+    }
+    return Abi(structs, constants, ops, (constants["FP4AOT_ABI_MAJOR"], constants["FP4AOT_ABI_MINOR"]))

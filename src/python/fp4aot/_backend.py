@@ -1,0 +1,49 @@
+"""Which backend an op's first argument belongs to: torch's dispatcher or NumPy over the C ABI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from . import numpy_ops
+from .errors import LoadError, TorchError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+Array = TypeVar("Array", "torch.Tensor", "np.ndarray[Any, Any]")
+ScaleLayout = Literal["swizzled", "linear"]
+Rounding = Literal["ceil", "floor"]
+
+_torch_error: Exception | None = None
+try:
+    from . import torch_ops as _torch_ops
+except (TorchError, LoadError) as error:
+    _torch_error = error
+
+    class Tensor:
+        """Stands for torch.Tensor where there are no torch ops: nothing is one."""
+
+    torch_backend: Any = None
+    default_dtype: Any = None
+else:
+    Tensor = _torch_ops.Tensor  # type: ignore[misc]
+    torch_backend = _torch_ops.OVERLOADS
+    default_dtype = _torch_ops.bfloat16
+
+LAYOUTS = {"swizzled": 0, "linear": 1}
+ROUNDINGS = {"ceil": 0, "floor": 1}
+
+
+def code(codes: dict[str, int], name: str, value: object) -> int:
+    """The C ABI's number for a named choice, or a ValueError that lists the names."""
+    if isinstance(value, str) and value in codes:
+        return codes[value]
+    raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".")
+
+
+def numpy_backend(first: object) -> Any:
+    """numpy_ops, once it is sure that ``first`` is no torch tensor."""
+    if type(first).__module__.partition(".")[0] == "torch" and _torch_error is not None:
+        raise _torch_error
+    return numpy_ops

@@ -1,0 +1,156 @@
+"""A linear layer with FP4 weights and activations (W4A4). Needs torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from . import ops, torch_ops  # noqa: F401  (torch_ops says clearly what is wrong with this torch, if anything)
+
+Format = Literal["nvfp4", "mxfp4"]
+_BLOCK = {"nvfp4": 16, "mxfp4": 32}
+
+
+class Fp4Linear(torch.nn.Module):
+    """``x @ weight.T + bias`` with an FP4 weight; activations are quantised to the same format on the way in.
+
+    For inference: there is no backward. ``in_features`` must be a multiple of 32, ``out_features`` of 8. Inputs are
+    bfloat16, float16 or float32 ``[*, in_features]``; the output has the input's dtype.
+
+    NVFP4 activations take their global scale from each input (:func:`fp4aot.nvfp4_global_scale`, on the device), or,
+    with :meth:`calibrate`, a fixed one, which saves that pass.
+
+    The state dict is the same on every device and holds no padding: ``weight_codes`` uint8 ``[N, K/2]``,
+    ``weight_scales`` ``[N, K/block]`` in linear order (float8_e4m3fn or float8_e8m0fnu), ``bias``, and for NVFP4
+    ``weight_global_scale`` and, once calibrated, ``input_global_scale`` (float32 ``[]``; the codes were made with
+    ``weight * weight_global_scale``).
+    """
+
+    weight_codes: Tensor
+    weight_scales: Tensor
+    weight_global_scale: Tensor | None
+    input_global_scale: Tensor | None
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        format: Format = "nvfp4",
+        device: Any = None,
+        dtype: torch.dtype = torch.bfloat16,
+    ) -> None:
+        """An all-zero layer, to load a state dict into; see :meth:`from_linear`. ``dtype`` is that of the bias."""
+        super().__init__()
+        if format not in _BLOCK:
+            raise ValueError(f"format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
+        if in_features % 32 or out_features % 8 or in_features <= 0 or out_features <= 0:
+            raise ValueError(
+                f"Fp4Linear: in_features is {in_features} and out_features {out_features}; they must be multiples of 32 "
+                "and 8. Keep such a layer in its own dtype, or pad its weight with zeros."
+            )
+        self.in_features, self.out_features, self.format = in_features, out_features, format
+        scale_dtype = torch.float8_e4m3fn if format == "nvfp4" else torch.float8_e8m0fnu
+        columns = in_features // _BLOCK[format]
+        shape = ((out_features + 127) // 128 * 128, (columns + 3) // 4 * 4)
+        self.register_buffer(
+            "weight_codes", torch.zeros(out_features, in_features // 2, dtype=torch.uint8, device=device)
+        )
+        self.register_buffer("weight_scales", torch.zeros(shape, dtype=torch.uint8, device=device).view(scale_dtype))
+        one = torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None
+        self.register_buffer("weight_global_scale", one)
+        self.register_buffer("input_global_scale", None)
+        self.register_buffer("bias", torch.zeros(out_features, dtype=dtype, device=device) if bias else None)
+        self.register_state_dict_post_hook(_scales_to_linear)
+        self.register_load_state_dict_pre_hook(_scales_to_swizzled)
+
+    @classmethod
+    @torch.no_grad()
+    def from_linear(cls, linear: torch.nn.Linear, format: Format = "nvfp4") -> Fp4Linear:
+        """Quantises the weight of a ``torch.nn.Linear`` (bfloat16, float16 or float32) on its device."""
+        weight = linear.weight.detach()
+        layer = cls(
+            linear.in_features,
+            linear.out_features,
+            linear.bias is not None,
+            format=format,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+        if format == "nvfp4":
+            layer.weight_global_scale = ops.nvfp4_global_scale(weight)
+            layer.weight_codes, layer.weight_scales = ops.quantize_nvfp4(weight, layer.weight_global_scale)
+        else:
+            layer.weight_codes, layer.weight_scales = ops.quantize_mxfp4(weight)
+        if linear.bias is not None:
+            layer.bias = linear.bias.detach().clone()
+        return layer.train(linear.training)
+
+    @torch.no_grad()
+    def calibrate(self, x: Tensor, margin: float = 1.0) -> None:
+        """Fixes the NVFP4 activations' global scale from a typical input; larger values than ``margin * amax(|x|)``
+        saturate later on. Called again, it keeps the larger range. ``calibrate`` is nothing for MXFP4."""
+        if self.format != "nvfp4":
+            return
+        scale = ops.nvfp4_global_scale(x) / margin
+        old = self.input_global_scale
+        self.input_global_scale = scale if old is None else torch.minimum(scale, old)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[*, in_features]`` to ``[*, out_features]`` in the dtype of ``x``."""
+        if self.format == "mxfp4":
+            codes, scales = ops.quantize_mxfp4(x)
+            return ops.gemm_mxfp4(
+                codes, self.weight_codes, scales, self.weight_scales, None, self.bias, out_dtype=x.dtype
+            )
+        global_scale = self.input_global_scale
+        if global_scale is None:
+            global_scale = ops.nvfp4_global_scale(x)
+        codes, scales = ops.quantize_nvfp4(x, global_scale)
+        assert self.weight_global_scale is not None
+        alpha = torch.reciprocal(global_scale * self.weight_global_scale)
+        return ops.gemm_nvfp4(codes, self.weight_codes, scales, self.weight_scales, alpha, self.bias, out_dtype=x.dtype)
+
+    def weight_bytes(self) -> int:
+        """Bytes of the weight as stored: codes, block scales (without padding) and global scale."""
+        scales = self.out_features * (self.in_features // _BLOCK[self.format])
+        return self.weight_codes.numel() + scales + (4 if self.format == "nvfp4" else 0)
+
+    def dequantized_weight(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The weight ``[N, K]`` that the codes stand for."""
+        if self.format == "mxfp4":
+            return ops.dequantize_mxfp4(self.weight_codes, self.weight_scales, dtype=dtype)
+        return ops.dequantize_nvfp4(self.weight_codes, self.weight_scales, self.weight_global_scale, dtype=dtype)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, format={self.format!r}"
+
+
+def _scales_to_linear(module: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    columns = module.in_features // _BLOCK[module.format]
+    state[prefix + "weight_scales"] = ops.unswizzle_scales(module.weight_scales, module.out_features, columns)
+
+
+def _scales_to_swizzled(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    name = prefix + "weight_scales"
+    linear = (module.out_features, module.in_features // _BLOCK[module.format])
+    if name in state and tuple(state[name].shape) == linear:
+        state[name] = ops.swizzle_scales(state[name])
+    scale = state.get(prefix + "input_global_scale")
+    if scale is not None and module.input_global_scale is None:  # a calibrated checkpoint into a fresh layer
+        module.input_global_scale = torch.ones_like(scale, device=module.weight_codes.device)
+
+
+def quantize_linears(module: torch.nn.Module, format: Format = "nvfp4") -> torch.nn.Module:
+    """Replaces, in place, every ``torch.nn.Linear`` of ``module`` that has fitting sizes by an :class:`Fp4Linear`."""
+    for name, child in module.named_children():
+        if isinstance(child, torch.nn.Linear):
+            if child.in_features % 32 == 0 and child.out_features % 8 == 0:
+                setattr(module, name, Fp4Linear.from_linear(child, format))
+        else:
+            quantize_linears(child, format)
+    return module

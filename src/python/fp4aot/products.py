@@ -1,0 +1,64 @@
+"""Matrix products of FP4 operands. Shapes, dtypes and layouts: :mod:`fp4aot.ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._backend import Array, Tensor, default_dtype, numpy_backend, torch_backend
+
+
+def gemm_nvfp4(
+    a: Array,
+    b: Array,
+    a_scales: Array,
+    b_scales: Array,
+    alpha: Array | None = None,
+    bias: Array | None = None,
+    *,
+    out_dtype: Any = None,
+    out: Array | None = None,
+    tactic: int = -1,
+    pdl: bool = False,
+) -> Array:
+    """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands NVFP4 (W4A4), summed in float32.
+
+    Args:
+        a: codes of the activations, ``[*, K/2]``; K a multiple of 32.
+        b: codes of the weights, ``[N, K/2]``; N a multiple of 8.
+        a_scales, b_scales: swizzled block scales (:func:`fp4aot.swizzle_scales` makes them from linear ones).
+        alpha: one float32 on the device, ``1 / (global_a * global_b)``; None means 1.
+        bias: ``[N]``, bfloat16, float16 or float32; added in float32.
+        out_dtype: bfloat16 (default for tensors), float16 or float32 (default for NumPy); ignored if ``out`` is given.
+        out: ``[*, N]``, rows may be strided.
+        tactic: a number of :func:`fp4aot.list_tactics` for this shape; -1 chooses.
+
+    Returns ``[*, N]``, rounded once.
+    """
+    if not isinstance(a, Tensor):
+        return numpy_backend(a).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
+    if out is None:
+        return torch_backend.gemm_nvfp4(a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl)
+    torch_backend.gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+    return out
+
+
+def gemm_mxfp4(
+    a: Array,
+    b: Array,
+    a_scales: Array,
+    b_scales: Array,
+    alpha: Array | None = None,
+    bias: Array | None = None,
+    *,
+    out_dtype: Any = None,
+    out: Array | None = None,
+    tactic: int = -1,
+    pdl: bool = False,
+) -> Array:
+    """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands MXFP4; arguments as :func:`gemm_nvfp4`."""
+    if not isinstance(a, Tensor):
+        return numpy_backend(a).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
+    if out is None:
+        return torch_backend.gemm_mxfp4(a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl)
+    torch_backend.gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+    return out

@@ -1,0 +1,184 @@
+"""Quantising to NVFP4 and MXFP4 and back. Shapes, dtypes and layouts: :mod:`fp4aot.ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._backend import (
+    LAYOUTS,
+    ROUNDINGS,
+    Array,
+    Rounding,
+    ScaleLayout,
+    Tensor,
+    code,
+    default_dtype,
+    numpy_backend,
+    torch_backend,
+)
+
+
+def quantize_nvfp4(
+    x: Array,
+    global_scale: Array | None = None,
+    *,
+    scale_layout: ScaleLayout = "swizzled",
+    out: tuple[Array, Array] | None = None,
+    pdl: bool = False,
+) -> tuple[Array, Array]:
+    """Quantises ``x`` ``[*, K]`` (bfloat16, float16, float32; K a multiple of 16) to NVFP4.
+
+    Per block of 16: ``scale = e4m3(global_scale * amax / 6)``, ``codes = e2m1(x * global_scale / scale)``, to the bit
+    the same on every device. A block with a NaN or an infinity gets scale NaN.
+
+    Returns ``(codes, scales)``; see :mod:`fp4aot.ops` for shapes and dtypes.
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    if not isinstance(x, Tensor):
+        return numpy_backend(x).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
+    if out is None:
+        return torch_backend.quantize_nvfp4(x, global_scale, layout, pdl)
+    torch_backend.quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+    return out
+
+
+def quantize_mxfp4(
+    x: Array,
+    *,
+    rounding: Rounding = "ceil",
+    scale_layout: ScaleLayout = "swizzled",
+    out: tuple[Array, Array] | None = None,
+    pdl: bool = False,
+) -> tuple[Array, Array]:
+    """Quantises ``x`` ``[*, K]`` (bfloat16, float16, float32; K a multiple of 32) to MXFP4.
+
+    Per block of 32 the scale is a power of two: ``rounding="ceil"`` the smallest with ``amax / 6 <= scale`` (nothing
+    saturates), ``"floor"`` the OCP MX rule ``2 ** (floor(log2(amax)) - 2)`` (large values saturate).
+
+    Returns ``(codes, scales)``.
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    mode = code(ROUNDINGS, "rounding", rounding)
+    if not isinstance(x, Tensor):
+        return numpy_backend(x).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
+    if out is None:
+        return torch_backend.quantize_mxfp4(x, mode, layout, pdl)
+    torch_backend.quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+    return out
+
+
+def silu_mul_quantize_nvfp4(
+    x: Array,
+    global_scale: Array | None = None,
+    *,
+    scale_layout: ScaleLayout = "swizzled",
+    out: tuple[Array, Array] | None = None,
+    pdl: bool = False,
+) -> tuple[Array, Array]:
+    """``quantize_nvfp4(silu(gate) * up)`` for ``x = [gate, up]`` of ``[*, 2K]``, the gate in the first half.
+
+    The product is computed in float32 and rounded to ``x.dtype`` before it is quantised.
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    if not isinstance(x, Tensor):
+        return numpy_backend(x).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
+    if out is None:
+        return torch_backend.silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
+    torch_backend.silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+    return out
+
+
+def silu_mul_quantize_mxfp4(
+    x: Array,
+    *,
+    rounding: Rounding = "ceil",
+    scale_layout: ScaleLayout = "swizzled",
+    out: tuple[Array, Array] | None = None,
+    pdl: bool = False,
+) -> tuple[Array, Array]:
+    """``quantize_mxfp4(silu(gate) * up)`` for ``x = [gate, up]`` of ``[*, 2K]``, the gate in the first half."""
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    mode = code(ROUNDINGS, "rounding", rounding)
+    if not isinstance(x, Tensor):
+        return numpy_backend(x).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
+    if out is None:
+        return torch_backend.silu_mul_quantize_mxfp4(x, mode, layout, pdl)
+    torch_backend.silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+    return out
+
+
+def rmsnorm_quantize_nvfp4(
+    x: Array,
+    weight: Array,
+    global_scale: Array | None = None,
+    *,
+    epsilon: float = 1e-6,
+    residual: Array | None = None,
+    scale_layout: ScaleLayout = "swizzled",
+    out: tuple[Array, Array] | None = None,
+    pdl: bool = False,
+) -> tuple[Array, Array]:
+    """``quantize_nvfp4(x / sqrt(mean(x ** 2) + epsilon) * weight)`` for ``x`` ``[*, K]`` and ``weight`` ``[K]``.
+
+    With ``residual`` ``[*, K]``, ``x + residual`` (rounded to ``x.dtype``) takes the place of ``x`` and is written back
+    to ``residual`` **in place**. ``weight`` and ``residual`` have the dtype of ``x``. The result is computed in float32
+    and rounded to ``x.dtype`` before it is quantised.
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    if not isinstance(x, Tensor):
+        return numpy_backend(x).quantize(
+            "rmsnorm_quantize_nvfp4",
+            x,
+            layout,
+            out,
+            global_scale=global_scale,
+            weight=weight,
+            epsilon=epsilon,
+            residual=residual,
+        )
+    if out is None:
+        return torch_backend.rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
+    torch_backend.rmsnorm_quantize_nvfp4_out(out[0], out[1], x, weight, global_scale, epsilon, residual, layout, pdl)
+    return out
+
+
+def dequantize_nvfp4(
+    codes: Array,
+    scales: Array,
+    global_scale: Array | None = None,
+    *,
+    dtype: Any = None,
+    scale_layout: ScaleLayout = "swizzled",
+    out: Array | None = None,
+    pdl: bool = False,
+) -> Array:
+    """``e2m1(codes) * scales / global_scale`` as ``[*, K]``, computed in float32 and rounded once.
+
+    ``dtype`` is bfloat16 (default for tensors), float16 or float32 (default for NumPy); ignored if ``out`` is given.
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    if not isinstance(codes, Tensor):
+        return numpy_backend(codes).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
+    if out is None:
+        return torch_backend.dequantize_nvfp4(codes, scales, global_scale, dtype or default_dtype, layout, pdl)
+    torch_backend.dequantize_nvfp4_out(out, codes, scales, global_scale, layout, pdl)
+    return out
+
+
+def dequantize_mxfp4(
+    codes: Array,
+    scales: Array,
+    *,
+    dtype: Any = None,
+    scale_layout: ScaleLayout = "swizzled",
+    out: Array | None = None,
+    pdl: bool = False,
+) -> Array:
+    """``e2m1(codes) * scales`` as ``[*, K]``; as :func:`dequantize_nvfp4`, without a global scale."""
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    if not isinstance(codes, Tensor):
+        return numpy_backend(codes).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
+    if out is None:
+        return torch_backend.dequantize_mxfp4(codes, scales, dtype or default_dtype, layout, pdl)
+    torch_backend.dequantize_mxfp4_out(out, codes, scales, layout, pdl)
+    return out
