@@ -1,0 +1,169 @@
+// W4A4 matrix products: division of D into items of work, scratch space, and the loops around the kernels.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "fp4aot/formats.h"
+#include "images/cpu/kernel_table.h"
+#include "images/cpu/slot.h"
+#include "images/cpu/thread_pool.h"
+
+namespace fp4aot::cpu {
+namespace {
+
+// What scale bytes multiply codes with. MXFP4's are 2^-2 too small, which every code times every scale stands exactly:
+// 6 * 2^127 would overflow, although the other operand may be small enough for the product. The sums are made good by
+// kUnscale.
+template <Format kFormat>
+constexpr float kUnscale = kFormat == Format::kNvfp4 ? 1.0f : 16.0f;
+
+struct ScaleValues {
+  float nvfp4[256], mxfp4[256];
+  ScaleValues() {
+    for (int byte = 0; byte < 256; ++byte) {
+      nvfp4[byte] = e4m3_to_float(static_cast<uint8_t>(byte));
+      // Made from its bits: the library may be loaded by a thread that flushes subnormals.
+      uint32_t const bits = byte == kUe8m0Nan ? 0x7FC00000u : byte > 2 ? (byte - 2u) << 23 : 0x100000u << byte;
+      mxfp4[byte] = bits_float(bits);
+    }
+  }
+};
+ScaleValues const scale_values;
+
+// Each thread's own scratch space, of a size that the policy bounds, whatever the product's is.
+float* thread_scratch(int64_t floats) {
+  struct Free {
+    void operator()(float* p) const { std::free(p); }
+  };
+  thread_local std::unique_ptr<float, Free> memory;
+  thread_local int64_t size = 0;
+  if (size < floats) {
+    memory.reset();
+    size = 0;
+    constexpr int64_t kAlignment = 64;
+    auto const bytes = static_cast<size_t>(round_up(floats * int64_t{sizeof(float)}, kAlignment));
+    memory.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+    if (!memory) throw std::bad_alloc();
+    size = floats;
+  }
+  return memory.get();
+}
+
+// A product being computed, the same for every item.
+struct Product {
+  fp4aot_gemm_params const& p;
+  KernelTable const& kernel;
+  int format;
+  Operand a, b;
+  float alpha, unscale;
+  int threads;
+};
+
+// Writes rows x columns of D from fp32 sums.
+void store(Product const& product, float const* sums, int64_t ld, int64_t row, int64_t rows, int64_t column,
+           int64_t columns, float* bias_scratch) {
+  fp4aot_gemm_params const& p = product.p;
+  int64_t const size = p.d_dtype == FP4AOT_FP32 ? 4 : 2, bias_size = p.bias_dtype == FP4AOT_FP32 ? 4 : 2;
+  float const* bias = nullptr;
+  if (p.bias != nullptr) {
+    product.kernel.load_row[p.bias_dtype - 1](static_cast<char const*>(p.bias) + column * bias_size, columns, bias_scratch);
+    bias = bias_scratch;
+  }
+  StoreRow const store_row = product.kernel.store_row[p.d_dtype - 1];
+  for (int64_t r = 0; r < rows; ++r) {
+    void* const to = static_cast<char*>(p.d) + ((row + r) * p.d_stride + column) * size;
+    store_row(sums + r * ld, columns, product.unscale, product.alpha, bias, to);
+  }
+}
+
+template <class Body>
+void run(Product const& product, int64_t items, Body const& body) {
+  if (product.threads > 1) return parallel_for(items, body);
+  for (int64_t item = 0; item < items; ++item) body(item);
+}
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+void multiply_blocked(Product const& product) {
+  fp4aot_gemm_params const& p = product.p;
+  KernelTable const& kernel = product.kernel;
+  // Equal heights; then smaller tiles, until there are a few for each thread.
+  int64_t height = round_up(divide_up(p.m, divide_up(p.m, kMSuper)), 4), width = kNTile;
+  auto const items = [&] { return divide_up(p.m, height) * divide_up(p.n, width); };
+  while (product.threads > 1 && width > kNTileMin && items() < 4 * product.threads) width /= 2;
+  while (product.threads > 1 && height > kMBlock && items() < 2 * product.threads) height = round_up(height / 2, 4);
+
+  int64_t const tiles_down = divide_up(p.m, height);
+  run(product, items(), [&](int64_t item) {
+    int64_t const row = item % tiles_down * height, column = item / tiles_down * width;
+    int64_t const rows = std::min(height, p.m - row), columns = std::min(width, p.n - column);
+    int64_t const padded = round_up(columns, kernel.tile_columns);
+    float* const panels = thread_scratch(kNTile * kKBlock + kMBlock * kKBlock + kMSuper * kNTile + kNTile);
+    float* const a = panels + kNTile * kKBlock;
+    float* const sums = a + kMBlock * kKBlock;
+    float* const bias = sums + kMSuper * kNTile;
+    for (int64_t k0 = 0; k0 < p.k; k0 += kKBlock) {
+      int64_t const kc = std::min(kKBlock, p.k - k0);
+      kernel.decode_panels[product.format](product.b, column, columns, k0, kc, panels);
+      for (int64_t r = 0; r < rows; r += kMBlock) {
+        int64_t const block = std::min(kMBlock, rows - r);
+        kernel.decode_rows[product.format](product.a, row + r, block, k0, kc, a, kKBlock);
+        kernel.multiply(a, block, panels, padded, kc, k0 == 0, sums + r * padded, padded);
+      }
+    }
+    store(product, sums, padded, row, rows, column, columns, bias);
+  });
+}
+
+void multiply_streaming(Product const& product) {
+  fp4aot_gemm_params const& p = product.p;
+  KernelTable const& kernel = product.kernel;
+  int64_t const width = std::clamp(round_up(divide_up(p.n, 2 * product.threads), 8), kStreamColumnsMin, kStreamColumns);
+  int64_t const k_block = std::max(kStreamKBlock / p.m / kKBlock * kKBlock, kStreamKBlock / 4);
+  run(product, divide_up(p.n, width), [&](int64_t item) {
+    int64_t const column = item * width, columns = std::min(width, p.n - column);
+    float* const a = thread_scratch(kStreamKBlock * 2 + kStreamRows * kStreamColumns + kStreamColumns);
+    float* const sums = a + kStreamKBlock * 2;
+    float* const bias = sums + kStreamRows * kStreamColumns;
+    std::fill(sums, sums + p.m * columns, 0.0f);
+    for (int64_t k0 = 0; k0 < p.k; k0 += k_block) {
+      int64_t const kc = std::min(k_block, p.k - k0);
+      kernel.decode_rows[product.format](product.a, 0, p.m, k0, kc, a, kc);
+      kernel.stream[product.format][p.m - 1](a, product.b, column, columns, k0, kc, sums, columns);
+    }
+    store(product, sums, columns, 0, p.m, column, columns, bias);
+  });
+}
+
+template <Format kFormat>
+void gemm(fp4aot_gemm_params const& p) {
+  if (p.m == 0 || p.n == 0) return;
+  float const* const values = kFormat == Format::kNvfp4 ? scale_values.nvfp4 : scale_values.mxfp4;
+  int64_t const scale_columns = p.k / kVector<kFormat>;
+  // In floating point, because the number may be beyond int64.
+  bool const serial = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) < kSerialProducts;
+  Product const product{p,
+                        kernels(),
+                        static_cast<int>(kFormat),
+                        {p.a_codes, p.a_stride, p.a_scales, scale_columns, values},
+                        {p.b_codes, p.b_stride, p.b_scales, scale_columns, values},
+                        p.alpha ? *p.alpha : 1.0f,
+                        kUnscale<kFormat>,
+                        serial ? 1 : thread_count()};
+  if (p.m <= kStreamRows) {
+    multiply_streaming(product);
+  } else {
+    multiply_blocked(product);
+  }
+}
+
+}  // namespace
+}  // namespace fp4aot::cpu
+
+namespace fp4aot {
+
+FP4AOT_CPU_SLOT(gemm_nvfp4, fp4aot_gemm_params, cpu::gemm<Format::kNvfp4>)
+FP4AOT_CPU_SLOT(gemm_mxfp4, fp4aot_gemm_params, cpu::gemm<Format::kMxfp4>)
+
+}  // namespace fp4aot

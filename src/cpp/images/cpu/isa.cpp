@@ -1,0 +1,40 @@
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "images/cpu/kernel_table.h"
+
+namespace fp4aot::cpu {
+namespace {
+
+KernelTable const& choose() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  bool const avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  char const* const asked = std::getenv("FP4AOT_CPU_ISA");
+  auto const is_asked = [asked](KernelTable const& table) { return asked && std::strcmp(asked, table.name) == 0; };
+  if (is_asked(kKernelsPortable)) return kKernelsPortable;
+  if (avx2 && is_asked(kKernelsAvx2)) return kKernelsAvx2;
+  if (avx512) return kKernelsAvx512;
+  if (avx2) return kKernelsAvx2;
+#endif
+  return kKernelsPortable;
+}
+
+// Two threads may both choose, and choose the same. A lock would be held across a fork.
+std::atomic<KernelTable const*> chosen{nullptr};
+
+}  // namespace
+
+KernelTable const& kernels() {
+  KernelTable const* table = chosen.load(std::memory_order_acquire);
+  if (table == nullptr) {
+    table = &choose();
+    chosen.store(table, std::memory_order_release);
+  }
+  return *table;
+}
+
+}  // namespace fp4aot::cpu
