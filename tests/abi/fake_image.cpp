@@ -59,7 +59,7 @@ struct Slots {
 };
 
 static Slots const slots;
-static Image const image = {MAJOR, MINOR, SLOTS, sizeof(Slot), NAME, 0, slots.pointers};
+static Image const image = {MAJOR, MINOR, SLOTS, sizeof(Slot), NAME, TOOLKIT, slots.pointers};
 
 #ifndef NO_ENTRY
 extern "C" __attribute__((visibility("default"))) Image const* fp4aot_image() { return &image; }

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.build
 
 SOURCE = Path(__file__).with_name("fake_image.cpp")
-DEFAULTS = {"MAJOR": 1, "MINOR": 0, "SLOTS": len(c_abi.OPS), "MISSING": -1, "NAME": '"cpu"', "WORKSPACE": 0}
+DEFAULTS = {"MAJOR": 1, "MINOR": 0, "SLOTS": len(c_abi.OPS), "MISSING": -1, "NAME": '"cpu"', "WORKSPACE": 0, "TOOLKIT": 0}
 
 # Calls an op with valid sizes; prints the status and the message as JSON. Runs in a process of its own, since a process
 # keeps the image it has bound.

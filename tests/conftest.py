@@ -1,0 +1,39 @@
+"""Fixtures of every test. `device` runs a test on "cpu", and on "cuda" as well where there is a GPU."""
+
+import functools
+import os
+
+import hypothesis
+import pytest
+
+# One profile: the suite must be the same everywhere, and its time bounded. FP4AOT_TESTS_EXAMPLES deepens the search.
+hypothesis.settings.register_profile(
+    "fp4aot",
+    deadline=None,
+    max_examples=int(os.environ.get("FP4AOT_TESTS_EXAMPLES", "40")),
+    derandomize=True,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+hypothesis.settings.load_profile("fp4aot")
+
+
+@functools.cache
+def devices() -> list[str]:
+    """Devices to test on; FP4AOT_TESTS_DEVICES ("cpu", "cuda", "cpu,cuda") overrides what is found."""
+    if chosen := os.environ.get("FP4AOT_TESTS_DEVICES"):
+        return chosen.split(",")
+    import torch
+
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+def pytest_generate_tests(metafunc):
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", devices())
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "cuda" in item.keywords and "cuda" not in devices():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device that an image of the wheel serves"))
