@@ -1,0 +1,227 @@
+// rmsnorm_quantize_nvfp4: a group of 32 to 256 threads makes a row. Its elements stay in registers between the two
+// passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0).
+#ifndef FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
+#define FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
+
+#include "device/launch.cuh"
+#include "device/pdl.cuh"
+#include "device/reduce.cuh"
+#include "kernels/quantize/block.cuh"
+
+namespace fp4aot {
+
+struct RmsnormArgs {
+  void const* input;
+  int64_t input_stride;  // elements
+  void const* weight;
+  void* residual;
+  int64_t residual_stride;  // elements
+  float epsilon;
+  float const* global_scale;
+  uint8_t* codes;
+  int64_t codes_stride;
+  uint8_t* scales;
+  int64_t rows, rows_stored;        // with padding
+  int32_t columns, columns_stored;  // blocks a row; with padding
+  int32_t codes_alignment;
+  int32_t row_threads_log2;
+  bool swizzled;
+};
+
+constexpr int kRmsnormThreads = 256;
+
+template <class T, bool kAligned, int kWords>
+__device__ __forceinline__ void load_with_residual(T const* input, T* residual, uint32_t (&words)[kWords]) {
+  load_words<T, kWords, kAligned>(input, words);
+  if (residual == nullptr) return;
+  uint32_t added[kWords];
+  load_words<T, kWords, kAligned>(residual, added);
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    constexpr int kPerWord = Element<T>::kPerWord;
+    float x[kPerWord], y[kPerWord];
+    Element<T>::unpack(words[i], x);
+    Element<T>::unpack(added[i], y);
+#pragma unroll
+    for (int j = 0; j < kPerWord; ++j) x[j] = __fadd_rn(x[j], y[j]);
+    words[i] = Element<T>::pack(x);
+  }
+  store_words<T, kWords, kAligned>(residual, words);
+}
+
+template <class T, int kWords>
+__device__ __forceinline__ float sum_of_squares(uint32_t const (&words)[kWords], float sum) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    constexpr int kPerWord = Element<T>::kPerWord;
+    float x[kPerWord];
+    Element<T>::unpack(words[i], x);
+#pragma unroll
+    for (int j = 0; j < kPerWord; ++j) sum = __fmaf_rn(x[j], x[j], sum);
+  }
+  return sum;
+}
+
+template <class T, int kWords>
+__device__ __forceinline__ void normalise(uint32_t (&words)[kWords], uint32_t const (&weight)[kWords], float factor) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    constexpr int kPerWord = Element<T>::kPerWord;
+    float x[kPerWord], w[kPerWord];
+    Element<T>::unpack(words[i], x);
+    Element<T>::unpack(weight[i], w);
+#pragma unroll
+    for (int j = 0; j < kPerWord; ++j) x[j] = __fmul_rn(__fmul_rn(x[j], factor), w[j]);
+    words[i] = Element<T>::pack(x);
+  }
+}
+
+template <class Codec, class T, bool kAligned, int kBlocks>
+__global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(RmsnormArgs const args) {
+  pdl_launch_dependents();
+  constexpr Format kFormat = Format::kNvfp4;
+  constexpr int kWords = kBlockWords<kFormat, T>;
+  __shared__ float scratch[kRmsnormThreads / 32];
+  unsigned const row_threads = 1u << args.row_threads_log2;
+  unsigned const lane = threadIdx.x & (row_threads - 1), group = threadIdx.x >> args.row_threads_log2;
+  unsigned const groups = kRmsnormThreads >> args.row_threads_log2;
+  unsigned const columns = args.columns;
+  T const* const weight = static_cast<T const*>(args.weight);
+
+  pdl_wait();
+  float const global_scale = args.global_scale == nullptr ? 1.0f : *args.global_scale;
+  // The bound is the CTA's, for the barriers of the reduction.
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < args.rows_stored;
+       first += static_cast<int64_t>(gridDim.x) * groups) {
+    int64_t const row = first + group;
+    bool const row_exists = row < args.rows;
+    T const* const input = static_cast<T const*>(args.input) + row * args.input_stride;
+    T* const residual =
+        args.residual == nullptr ? nullptr : static_cast<T*>(args.residual) + row * args.residual_stride;
+
+    uint32_t words[kBlocks > 0 ? kBlocks : 1][kWords];
+    float sum = 0.0f;
+    if constexpr (kBlocks > 0) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        unsigned const c = lane + i * row_threads;
+        if (row_exists && c < columns) {
+          int64_t const offset = static_cast<int64_t>(c) * kNvfp4Vector;
+          load_with_residual<T, kAligned>(input + offset, residual == nullptr ? nullptr : residual + offset, words[i]);
+          sum = sum_of_squares<T>(words[i], sum);
+        }
+      }
+    } else if (row_exists) {
+      for (unsigned c = lane; c < columns; c += row_threads) {
+        int64_t const offset = static_cast<int64_t>(c) * kNvfp4Vector;
+        load_with_residual<T, kAligned>(input + offset, residual == nullptr ? nullptr : residual + offset, words[0]);
+        sum = sum_of_squares<T>(words[0], sum);
+      }
+    }
+    sum = reduce_group(sum, row_threads, scratch, Sum{});
+    float const k = static_cast<float>(static_cast<int64_t>(columns) * kNvfp4Vector);
+    float const factor = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(__fdiv_rn(sum, k), args.epsilon)));
+
+    auto const finish = [&](unsigned c, uint32_t(&x)[kWords]) {
+      uint8_t byte = 0;  // padding
+      if (row_exists && c < columns) {
+        uint32_t w[kWords];
+        load_words<T, kWords, kAligned>(weight + static_cast<int64_t>(c) * kNvfp4Vector, w);
+        normalise<T>(x, w, factor);
+        uint32_t codes[kCodeWords<kFormat>];
+        byte = encode_block<Codec, kFormat, T>(x, global_scale, false, codes);
+        store_codes(args.codes + row * args.codes_stride + static_cast<int64_t>(c) * (kNvfp4Vector / 2), codes,
+                    kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
+      }
+      if (args.swizzled) {
+        if (row < args.rows_stored && c < static_cast<unsigned>(args.columns_stored)) {
+          args.scales[scale_offset(row, c, columns)] = byte;
+        }
+      } else if (row_exists && c < columns) {
+        args.scales[row * columns + c] = byte;
+      }
+    };
+    if constexpr (kBlocks > 0) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) finish(lane + i * row_threads, words[i]);
+    } else {
+      for (unsigned c = lane; c < static_cast<unsigned>(args.columns_stored); c += row_threads) {
+        if (row_exists && c < columns) {
+          T const* const x = residual == nullptr ? input : residual;  // what this thread wrote above
+          load_words<T, kWords, kAligned>(x + static_cast<int64_t>(c) * kNvfp4Vector, words[0]);
+        }
+        finish(c, words[0]);
+      }
+    }
+  }
+}
+
+template <class Policy>
+struct RmsnormQuantize {
+  template <class T>
+  static void const* kernel(bool aligned, int blocks) {
+    using Codec = typename Policy::E2m1;
+    if (!aligned) return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, false, 0>);
+    switch (blocks) {
+      case 1: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1>);
+      case 2: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 2>);
+      case 4: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 4>);
+      default: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 0>);
+    }
+  }
+
+  static void const* choose(int32_t dtype, bool aligned, int blocks) {
+    switch (dtype) {
+      case FP4AOT_BF16: return kernel<__nv_bfloat16>(aligned, blocks);
+      case FP4AOT_FP16: return kernel<__half>(aligned, blocks);
+      default: return kernel<float>(aligned, blocks);
+    }
+  }
+
+  static void preload() {
+    for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
+      preload_kernel(choose(dtype, false, 0));
+      for (int blocks : {0, 1, 2, 4}) preload_kernel(choose(dtype, true, blocks));
+    }
+  }
+
+  static fp4aot_status launch(char const* op, fp4aot_quantize_params const& p, Message* message) {
+    int64_t const columns = p.k / kNvfp4Vector;
+    if (p.rows == 0 || columns == 0) return FP4AOT_OK;
+    if (columns > kMaxColumns) return too_wide(op, p.k, kMaxColumns * kNvfp4Vector, message);
+    int64_t const element_bytes = p.input_dtype == FP4AOT_FP32 ? 4 : 2;
+    RmsnormArgs args = {};
+    args.input = p.input;
+    args.input_stride = p.input_stride;
+    args.weight = p.weight;
+    args.residual = p.residual;
+    args.residual_stride = p.residual_stride;
+    args.epsilon = p.epsilon;
+    args.global_scale = p.global_scale;
+    args.codes = p.codes;
+    args.codes_stride = p.codes_stride;
+    args.scales = p.scales;
+    args.rows = p.rows;
+    args.columns = static_cast<int32_t>(columns);
+    args.codes_alignment = codes_alignment(p.codes, p.codes_stride);
+    args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
+    args.rows_stored = args.swizzled ? round_up(p.rows, kScaleAtomRows) : p.rows;
+    args.columns_stored = static_cast<int32_t>(args.swizzled ? round_up(columns, kScaleAtomColumns) : columns);
+    bool const aligned = args.codes_alignment >= 8 && is_aligned(p.weight, 16) &&
+                         rows_aligned(p.input, p.input_stride * element_bytes, 16) &&
+                         (p.residual == nullptr || rows_aligned(p.residual, p.residual_stride * element_bytes, 16));
+    int threads_log2 = 5;
+    while (threads_log2 < 8 && (1 << threads_log2) < columns) ++threads_log2;
+    args.row_threads_log2 = threads_log2;
+    int64_t const a_thread = (args.columns_stored + (int64_t{1} << threads_log2) - 1) >> threads_log2;
+    int const blocks = a_thread <= 1 ? 1 : a_thread <= 2 ? 2 : a_thread <= 4 ? 4 : 0;
+    int64_t const groups = kRmsnormThreads >> threads_log2;
+    int64_t const grid = (args.rows_stored + groups - 1) / groups;
+    return fp4aot::launch({op, p.stream, p.flags, message}, choose(p.input_dtype, aligned, blocks),
+                          dim3(static_cast<unsigned>(grid < kMaxGridX ? grid : kMaxGridX)), kRmsnormThreads, args);
+  }
+};
+
+}  // namespace fp4aot
+
+#endif

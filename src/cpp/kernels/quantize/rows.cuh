@@ -1,0 +1,207 @@
+// quantize_* and silu_mul_quantize_*: each thread makes whole blocks, so that no scale needs a reduction across threads.
+//
+// Swizzled scales: a CTA covers half the rows of a scale atom, every second group of four columns being the next tile.
+// A warp holds the blocks of 8 rows x 4 columns whose 32 scale bytes are one sector of memory, so that they leave in
+// one full write; each of its rows still reads 128 contiguous bytes or more. Threads outside the matrix write the
+// padding. Linear scales: a warp holds 32 columns of a row, or for narrow matrices several rows.
+#ifndef FP4AOT_KERNELS_QUANTIZE_ROWS_CUH_
+#define FP4AOT_KERNELS_QUANTIZE_ROWS_CUH_
+
+#include "device/launch.cuh"
+#include "device/pdl.cuh"
+#include "kernels/quantize/block.cuh"
+
+namespace fp4aot {
+
+struct QuantizeRowsArgs {
+  uint8_t const* input;
+  int64_t input_stride;  // bytes
+  int64_t up_distance;   // bytes from gate to up
+  float const* global_scale;
+  uint8_t* codes;
+  int64_t codes_stride;
+  uint8_t* scales;
+  int64_t rows;
+  int64_t row_tiles;
+  int64_t scale_tile_bytes;         // from a tile of rows to the next
+  int32_t columns, columns_stored;  // blocks a row; with padding
+  int32_t codes_alignment;
+  int32_t tile_columns_log2;  // linear: a CTA's tile is 2^this columns wide
+  bool swizzled, floor_rounding;
+};
+
+constexpr int kQuantizeThreads = 256;
+constexpr int kLinearTileStep = 32;  // columns from a thread's block to its next
+static_assert(kScaleAtomBytes == 2 * kQuantizeThreads);
+
+// The elements of one block from memory, before they are quantised.
+template <Format kFormat, class T, bool kAligned, bool kSiluMul>
+struct BlockSource {
+  static constexpr int kWords = kBlockWords<kFormat, T>;
+  uint32_t words[kWords];
+  uint32_t up[kSiluMul ? kWords : 1];
+
+  __device__ __forceinline__ void load(uint8_t const* p, int64_t up_distance) {
+    load_words<T, kWords, kAligned>(reinterpret_cast<T const*>(p), words);
+    if constexpr (kSiluMul) load_words<T, kWords, kAligned>(reinterpret_cast<T const*>(p + up_distance), up);
+  }
+
+  __device__ __forceinline__ void apply() {
+    if constexpr (kSiluMul) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        constexpr int kPerWord = Element<T>::kPerWord;
+        float gate[kPerWord], factor[kPerWord];
+        Element<T>::unpack(words[i], gate);
+        Element<T>::unpack(up[i], factor);
+#pragma unroll
+        for (int j = 0; j < kPerWord; ++j) {
+          gate[j] = __fmul_rn(__fdiv_rn(gate[j], __fadd_rn(1.0f, expf(-gate[j]))), factor[j]);
+        }
+        words[i] = Element<T>::pack(gate);
+      }
+    }
+  }
+};
+
+template <class Codec, Format kFormat, class T, bool kAligned, bool kSiluMul, int kTiles>
+__global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(QuantizeRowsArgs const args) {
+  pdl_launch_dependents();
+  constexpr int kBlockBytes = kVector<kFormat> * static_cast<int>(sizeof(T));
+  unsigned column, column_step, tile_rows, row_in_tile, scale_step;
+  int64_t scale_index;  // within the tile of rows
+  if (args.swizzled) {
+    unsigned const in_atom = (blockIdx.x & 1) * kQuantizeThreads + threadIdx.x;  // also the scale's place in the atom
+    unsigned const atom = (blockIdx.x >> 1) * kTiles;
+    column = atom * kScaleAtomColumns + in_atom % 4;
+    column_step = kScaleAtomColumns;
+    tile_rows = kScaleAtomRows;
+    row_in_tile = in_atom / 4 % 4 * 32 + in_atom / 16;
+    scale_index = static_cast<int64_t>(atom) * kScaleAtomBytes + in_atom;
+    scale_step = kScaleAtomBytes;
+  } else {
+    unsigned const width_log2 = args.tile_columns_log2;
+    unsigned const in_row = threadIdx.x & ((1u << width_log2) - 1);
+    column = (blockIdx.x << width_log2) * kTiles + in_row / kLinearTileStep * (kLinearTileStep * kTiles) +
+             in_row % kLinearTileStep;
+    column_step = kLinearTileStep;
+    tile_rows = kQuantizeThreads >> width_log2;
+    row_in_tile = threadIdx.x >> width_log2;
+    scale_index = static_cast<int64_t>(row_in_tile) * args.columns + column;
+    scale_step = kLinearTileStep;
+  }
+  unsigned const columns = args.columns, columns_stored = args.columns_stored;
+  unsigned const first_row = blockIdx.y * tile_rows + row_in_tile;  // at most 65535 * 256
+  int64_t row = first_row;
+  uint8_t const* input = args.input + first_row * args.input_stride + static_cast<int64_t>(column) * kBlockBytes;
+  uint8_t* codes_out = args.codes + first_row * args.codes_stride + static_cast<int64_t>(column) * (kVector<kFormat> / 2);
+  uint8_t* scales_out = args.scales + blockIdx.y * args.scale_tile_bytes + scale_index;
+
+  pdl_wait();
+  float const global_scale = args.global_scale == nullptr ? 1.0f : *args.global_scale;
+  for (int64_t tile = blockIdx.y; tile < args.row_tiles; tile += gridDim.y) {
+    bool const row_exists = row < args.rows;
+    BlockSource<kFormat, T, kAligned, kSiluMul> block[kTiles];
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {  // all loads before the first conversion
+      if (row_exists && column + i * column_step < columns) {
+        block[i].load(input + i * column_step * kBlockBytes, args.up_distance);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) {
+      unsigned const c = column + i * column_step;
+      uint8_t byte = 0;  // padding
+      if (row_exists && c < columns) {
+        block[i].apply();
+        uint32_t codes[kCodeWords<kFormat>];
+        byte = encode_block<Codec, kFormat, T>(block[i].words, global_scale, args.floor_rounding, codes);
+        store_codes(codes_out + i * column_step * (kVector<kFormat> / 2), codes,
+                    kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
+      }
+      if (c < columns_stored && (row_exists || args.swizzled)) scales_out[i * scale_step] = byte;
+    }
+    row += gridDim.y * tile_rows;
+    input += gridDim.y * tile_rows * args.input_stride;
+    codes_out += gridDim.y * tile_rows * args.codes_stride;
+    scales_out += gridDim.y * args.scale_tile_bytes;
+  }
+}
+
+template <class Policy, Format kFormat, bool kSiluMul>
+struct QuantizeRows {
+  struct Choice {
+    void const* kernel;
+    int tiles;
+  };
+
+  template <class T, bool kAligned>
+  static Choice choice() {
+    constexpr int kTiles = kAligned ? Policy::template quantize_tiles<kFormat, T, kSiluMul>() : 1;
+    return {reinterpret_cast<void const*>(
+                &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles>),
+            kTiles};
+  }
+
+  static Choice choose(int32_t dtype, bool aligned) {
+    switch (dtype) {
+      case FP4AOT_BF16: return aligned ? choice<__nv_bfloat16, true>() : choice<__nv_bfloat16, false>();
+      case FP4AOT_FP16: return aligned ? choice<__half, true>() : choice<__half, false>();
+      default: return aligned ? choice<float, true>() : choice<float, false>();
+    }
+  }
+
+  static void preload() {
+    for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
+      for (bool aligned : {false, true}) preload_kernel(choose(dtype, aligned).kernel);
+    }
+  }
+
+  static fp4aot_status launch(char const* op, fp4aot_quantize_params const& p, Message* message) {
+    int64_t const columns = p.k / kVector<kFormat>;
+    if (p.rows == 0 || columns == 0) return FP4AOT_OK;
+    if (columns > kMaxColumns) return too_wide(op, p.k, kMaxColumns * kVector<kFormat>, message);
+    int64_t const element_bytes = p.input_dtype == FP4AOT_FP32 ? 4 : 2;
+    QuantizeRowsArgs args = {};
+    args.input = static_cast<uint8_t const*>(p.input);
+    args.input_stride = p.input_stride * element_bytes;
+    args.up_distance = p.k * element_bytes;
+    args.global_scale = p.global_scale;
+    args.codes = p.codes;
+    args.codes_stride = p.codes_stride;
+    args.scales = p.scales;
+    args.rows = p.rows;
+    args.columns = static_cast<int32_t>(columns);
+    args.codes_alignment = codes_alignment(p.codes, p.codes_stride);
+    args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
+    args.floor_rounding = p.rounding == FP4AOT_ROUND_FLOOR;
+    bool const aligned = args.codes_alignment >= 8 && rows_aligned(p.input, args.input_stride, 16);
+    Choice const chosen = choose(p.input_dtype, aligned);
+    int64_t tile_rows, grid_x;
+    if (args.swizzled) {
+      args.columns_stored = static_cast<int32_t>(round_up(columns, kScaleAtomColumns));
+      args.scale_tile_bytes = int64_t{args.columns_stored} * kScaleAtomRows;
+      tile_rows = kScaleAtomRows;
+      grid_x = (args.columns_stored / kScaleAtomColumns + chosen.tiles - 1) / chosen.tiles * 2;
+    } else {  // a warp wide, less if the matrix is narrower, more if it has few rows
+      int width_log2 = 0;
+      while (width_log2 < 5 && (1 << width_log2) < columns) ++width_log2;
+      while (width_log2 < 8 && (chosen.tiles << width_log2) < columns && kQuantizeThreads >> width_log2 > p.rows) {
+        ++width_log2;
+      }
+      args.tile_columns_log2 = width_log2;
+      args.columns_stored = args.columns;
+      tile_rows = kQuantizeThreads >> width_log2;
+      args.scale_tile_bytes = tile_rows * columns;
+      grid_x = (columns + (chosen.tiles << width_log2) - 1) / (chosen.tiles << width_log2);
+    }
+    args.row_tiles = (p.rows + tile_rows - 1) / tile_rows;
+    dim3 const grid(static_cast<unsigned>(grid_x),
+                    static_cast<unsigned>(args.row_tiles < kMaxGridY ? args.row_tiles : kMaxGridY));
+    return fp4aot::launch({op, p.stream, p.flags, message}, chosen.kernel, grid, kQuantizeThreads, args);
+  }
+};
+
+}  // namespace fp4aot
+
+#endif
