@@ -27,7 +27,7 @@ except (TorchError, LoadError) as error:
     torch_backend: Any = None
     default_dtype: Any = None
 else:
-    Tensor = _torch_ops.Tensor  # type: ignore[misc]
+    Tensor = _torch_ops.Tensor  # type: ignore[assignment,misc]
     torch_backend = _torch_ops.OVERLOADS
     default_dtype = _torch_ops.bfloat16
 

@@ -22,10 +22,10 @@ class Fp4Linear(torch.nn.Module):
     NVFP4 activations take their global scale from each input (:func:`fp4aot.nvfp4_global_scale`, on the device), or,
     with :meth:`calibrate`, a fixed one, which saves that pass.
 
-    The state dict is the same on every device and holds no padding: ``weight_codes`` uint8 ``[N, K/2]``,
-    ``weight_scales`` ``[N, K/block]`` in linear order (float8_e4m3fn or float8_e8m0fnu), ``bias``, and for NVFP4
-    ``weight_global_scale`` and, once calibrated, ``input_global_scale`` (float32 ``[]``; the codes were made with
-    ``weight * weight_global_scale``).
+    The state dict is the same on every device: ``weight_codes`` uint8 ``[N, K/2]``, ``weight_scales`` swizzled
+    ``[roundup(N, 128), roundup(K/block, 4)]`` (float8_e4m3fn or float8_e8m0fnu), ``bias``, and for NVFP4
+    ``weight_global_scale`` and, once calibrated, ``input_global_scale`` (float32 ``[]``; the codes were made from
+    ``weight * weight_global_scale``). :meth:`from_tensors` takes the linear scales that checkpoints hold.
     """
 
     weight_codes: Tensor
@@ -50,23 +50,24 @@ class Fp4Linear(torch.nn.Module):
             raise ValueError(f"format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
         if in_features % 32 or out_features % 8 or in_features <= 0 or out_features <= 0:
             raise ValueError(
-                f"Fp4Linear: in_features is {in_features} and out_features {out_features}; they must be multiples of 32 "
-                "and 8. Keep such a layer in its own dtype, or pad its weight with zeros."
+                f"Fp4Linear: in_features is {in_features} and out_features {out_features}; they must be multiples of "
+                "32 and 8. Keep such a layer in its own dtype, or pad its weight with zeros."
             )
         self.in_features, self.out_features, self.format = in_features, out_features, format
         scale_dtype = torch.float8_e4m3fn if format == "nvfp4" else torch.float8_e8m0fnu
         columns = in_features // _BLOCK[format]
         shape = ((out_features + 127) // 128 * 128, (columns + 3) // 4 * 4)
-        self.register_buffer(
-            "weight_codes", torch.zeros(out_features, in_features // 2, dtype=torch.uint8, device=device)
-        )
-        self.register_buffer("weight_scales", torch.zeros(shape, dtype=torch.uint8, device=device).view(scale_dtype))
-        one = torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None
-        self.register_buffer("weight_global_scale", one)
-        self.register_buffer("input_global_scale", None)
-        self.register_buffer("bias", torch.zeros(out_features, dtype=dtype, device=device) if bias else None)
-        self.register_state_dict_post_hook(_scales_to_linear)
-        self.register_load_state_dict_pre_hook(_scales_to_swizzled)
+        buffers: dict[str, Tensor | None] = {
+            "weight_codes": torch.zeros(out_features, in_features // 2, dtype=torch.uint8, device=device),
+            "weight_scales": torch.zeros(shape, dtype=torch.uint8, device=device).view(scale_dtype),
+            "weight_global_scale": torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None,
+            "bias": torch.zeros(out_features, dtype=dtype, device=device) if bias else None,
+            "input_global_scale": None,
+        }
+        # Absent buffers last, the one that may still come first among them: torch.export counts on it.
+        for name in sorted(buffers, key=lambda name: (buffers[name] is None, name != "input_global_scale")):
+            self.register_buffer(name, buffers[name])
+        self.register_load_state_dict_pre_hook(_accept_calibrated)
 
     @classmethod
     @torch.no_grad()
@@ -89,6 +90,35 @@ class Fp4Linear(torch.nn.Module):
         if linear.bias is not None:
             layer.bias = linear.bias.detach().clone()
         return layer.train(linear.training)
+
+    @classmethod
+    @torch.no_grad()
+    def from_tensors(
+        cls,
+        codes: Tensor,
+        scales: Tensor,
+        global_scale: Tensor | None = None,
+        bias: Tensor | None = None,
+        format: Format = "nvfp4",
+    ) -> Fp4Linear:
+        """A layer from a checkpoint's tensors: ``codes`` ``[N, K/2]`` and **linear** ``scales`` ``[N, K/block]``.
+
+        ``global_scale`` (NVFP4) is the one that multiplied the weight. Checkpoints of ModelOpt and compressed-tensors
+        differ in it: if theirs multiplies on the way back (``weight_scale_2``), pass its reciprocal.
+        """
+        layer = cls(codes.shape[1] * 2, codes.shape[0], bias is not None, format=format, device=codes.device)
+        columns = layer.in_features // _BLOCK[format]
+        if scales.shape != (layer.out_features, columns):
+            raise ValueError(
+                f"Fp4Linear.from_tensors: scales have shape {tuple(scales.shape)}; linear {format} scales of codes "
+                f"{tuple(codes.shape)} are {(layer.out_features, columns)}."
+            )
+        layer.weight_codes = codes.view(torch.uint8)
+        layer.weight_scales = ops.swizzle_scales(scales).view(layer.weight_scales.dtype)
+        if global_scale is not None and format == "nvfp4":
+            layer.weight_global_scale = global_scale.detach().to(torch.float32).reshape(())
+        layer.bias = bias
+        return layer
 
     @torch.no_grad()
     def calibrate(self, x: Tensor, margin: float = 1.0) -> None:
@@ -115,6 +145,16 @@ class Fp4Linear(torch.nn.Module):
         alpha = torch.reciprocal(global_scale * self.weight_global_scale)
         return ops.gemm_nvfp4(codes, self.weight_codes, scales, self.weight_scales, alpha, self.bias, out_dtype=x.dtype)
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """``.to(dtype)`` and the like move the scales but never convert them."""
+        before = {name: self._buffers[name] for name in self._buffers if name.endswith(("scale", "scales"))}
+        super()._apply(fn, recurse)
+        for name, old in before.items():
+            new = self._buffers[name]
+            if old is not None and new is not None and new.dtype != old.dtype:
+                self._buffers[name] = old.to(new.device)
+        return self
+
     def weight_bytes(self) -> int:
         """Bytes of the weight as stored: codes, block scales (without padding) and global scale."""
         scales = self.out_features * (self.in_features // _BLOCK[self.format])
@@ -130,18 +170,10 @@ class Fp4Linear(torch.nn.Module):
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, format={self.format!r}"
 
 
-def _scales_to_linear(module: Any, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    columns = module.in_features // _BLOCK[module.format]
-    state[prefix + "weight_scales"] = ops.unswizzle_scales(module.weight_scales, module.out_features, columns)
-
-
-def _scales_to_swizzled(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    name = prefix + "weight_scales"
-    linear = (module.out_features, module.in_features // _BLOCK[module.format])
-    if name in state and tuple(state[name].shape) == linear:
-        state[name] = ops.swizzle_scales(state[name])
+def _accept_calibrated(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Lets a fresh layer load the state dict of a calibrated one."""
     scale = state.get(prefix + "input_global_scale")
-    if scale is not None and module.input_global_scale is None:  # a calibrated checkpoint into a fresh layer
+    if scale is not None and module.input_global_scale is None:
         module.input_global_scale = torch.ones_like(scale, device=module.weight_codes.device)
 
 

@@ -8,7 +8,7 @@ from ._backend import Array, Tensor, numpy_backend, torch_backend
 def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False) -> Array:
     """``448 * 6 / amax(|x|)`` over the finite values of ``x`` ``[*, K]``, clamped to [2**-100, 2**100].
 
-    1 if no finite value is other than zero. Returns one float32 (shape ``[]``) that stays on the device: nothing is synchronised.
+    1 if no finite value is other than zero. Returns one float32 of shape ``[]`` on the device; nothing is synchronised.
     """
     if not isinstance(x, Tensor):
         return numpy_backend(x).nvfp4_global_scale(x, out)

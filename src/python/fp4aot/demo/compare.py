@@ -1,0 +1,244 @@
+"""The demo's run: quantise, encode, measure, print."""
+
+from __future__ import annotations
+
+import copy
+import importlib.resources
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from .. import ops, runtime
+from ..cli import table
+from ..nn import Format, Fp4Linear
+from . import chart
+from .encoder import LINEARS, Encoder, load_encoder, model_directory, tokenize
+
+BATCH = 32
+NAMES = {"nvfp4": "NVFP4", "mxfp4": "MXFP4"}
+
+
+@dataclass
+class Result:
+    """What is measured for one format."""
+
+    format: str
+    weight_bytes: int = 0
+    cosine_mean: float = 0.0
+    cosine_min: float = 0.0
+    neighbour_agreement: float = 0.0
+    topic_agreement: float = 0.0
+    seconds: float = 0.0
+    kernel_error: float = 0.0  # largest of a layer, against fp64 products of the same FP4 operands
+    layer_error: dict[str, float] = field(default_factory=dict)  # "0 query" -> relative error of its output
+
+
+def load_sentences() -> tuple[list[str], list[int]]:
+    """The shipped sentences and the number of each one's topic."""
+    text = importlib.resources.files("fp4aot").joinpath("data/sentences.json").read_text(encoding="utf-8")
+    topics: dict[str, list[str]] = json.loads(text)
+    sentences = [sentence for group in topics.values() for sentence in group]
+    return sentences, [number for number, group in enumerate(topics.values()) for _ in group]
+
+
+def quantize(encoder: Encoder, format: Format) -> Encoder:
+    """A copy of the encoder with every linear layer in FP4."""
+    result = copy.deepcopy(encoder)
+    for layer in result.layers:
+        for name, linear in layer.linears.items():
+            layer.linears[name] = Fp4Linear.from_linear(linear, format)
+    return result
+
+
+def synchronize(device: torch.device) -> None:
+    """Waits for the device, so that a clock read afterwards is honest."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def encode(encoder: Encoder, batches: list[tuple[Tensor, Tensor]], bar: Any) -> tuple[Tensor, float]:
+    """Embeddings of all batches, and the seconds of the fastest of two passes (the first warms up)."""
+    device = batches[0][0].device
+    fastest = float("inf")
+    embeddings: list[Tensor] = []
+    for _ in range(2):
+        synchronize(device)
+        start = time.perf_counter()
+        embeddings = []
+        for ids, mask in batches:
+            embeddings.append(encoder(ids, mask))
+            bar.update()
+        synchronize(device)
+        fastest = min(fastest, time.perf_counter() - start)
+    return torch.cat(embeddings), fastest
+
+
+class LayerErrors:
+    """Sums, over the tokens of the fp32 run, how far each FP4 layer's output is from the fp32 layer's on one input."""
+
+    def __init__(self, encoder: Encoder, quantized: dict[str, Encoder]) -> None:
+        self.encoder = encoder
+        self.quantized = {name: {(i, n): m for i, n, m in e.named_linears()} for name, e in quantized.items()}
+        self.sums: dict[tuple[str, int, str], Tensor] = {}  # squares of the difference and of the fp32 output
+
+    def run(self, ids: Tensor, mask: Tensor) -> None:
+        """One batch; padding does not count."""
+
+        def watch(index: int, name: str) -> Any:
+            def hook(module: Any, arguments: tuple[Tensor], output: Tensor) -> None:
+                x, exact = arguments[0][mask], output[mask].double()
+                for format, layers in self.quantized.items():
+                    difference = layers[index, name](x).double() - exact
+                    sums = torch.stack([difference.square().sum(), exact.square().sum()])
+                    key = (format, index, name)
+                    self.sums[key] = self.sums.get(key, torch.zeros_like(sums)) + sums
+
+            return hook
+
+        handles = [m.register_forward_hook(watch(i, n)) for i, n, m in self.encoder.named_linears()]
+        try:
+            self.encoder(ids, mask)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def of(self, format: str) -> dict[str, float]:
+        """ "<layer> <name>" -> relative error."""
+        return {
+            f"{index} {name}": float((sums[0] / sums[1]).sqrt())
+            for (which, index, name), sums in self.sums.items()
+            if which == format
+        }
+
+
+def kernel_error(layer: Fp4Linear, seed: int) -> float:
+    """Relative error of the product itself: against fp64 arithmetic on the very FP4 operands that it was given."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(64, layer.in_features, generator=generator).to(layer.weight_codes.device)
+    weight = layer.dequantized_weight().double()
+    if layer.format == "nvfp4":
+        scale = ops.nvfp4_global_scale(x)
+        a = ops.dequantize_nvfp4(*ops.quantize_nvfp4(x, scale), scale, dtype=torch.float32).double()
+    else:
+        a = ops.dequantize_mxfp4(*ops.quantize_mxfp4(x), dtype=torch.float32).double()
+    exact = a @ weight.T + (0 if layer.bias is None else layer.bias.double())
+    return float((layer(x).double() - exact).norm() / exact.norm())
+
+
+def nearest(embeddings: Tensor) -> Tensor:
+    """Index of each sentence's most similar other sentence."""
+    similarity = embeddings @ embeddings.T
+    return similarity.fill_diagonal_(-2).argmax(1)
+
+
+def choose_device(device: str) -> torch.device:
+    """auto: a CUDA device if torch sees one that an image serves, else the CPU."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() and runtime.supports("gemm_nvfp4", "cuda") else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda was given, but torch sees no CUDA device. Use --device cpu, or auto.")
+    runtime.image_name(device)  # an error here says why no image serves it
+    return torch.device(device, torch.cuda.current_device()) if device == "cuda" else torch.device(device)
+
+
+def print_results(results: list[Result], fp32_bytes: int, fp32_seconds: float, fp32_topic: float) -> None:
+    """Both tables."""
+    rows = [["", "fp32", *(NAMES[r.format] for r in results)]]
+
+    def line(label: str, fp32: str, values: list[str]) -> None:
+        rows.append([label, fp32, *values])
+
+    line("weight bytes", f"{fp32_bytes:,}", [f"{r.weight_bytes:,}" for r in results])
+    line("  of fp32", "1", [f"1/{fp32_bytes / r.weight_bytes:.2f}" for r in results])
+    line("  of bf16", "2", [f"1/{fp32_bytes / 2 / r.weight_bytes:.2f}" for r in results])
+    line("embedding cosine to fp32, mean", "1", [f"{r.cosine_mean:.4f}" for r in results])
+    line("embedding cosine to fp32, min", "1", [f"{r.cosine_min:.4f}" for r in results])
+    line("same nearest sentence as fp32", "100 %", [f"{r.neighbour_agreement:.0%}".replace("%", " %") for r in results])
+    topics = [fp32_topic, *(r.topic_agreement for r in results)]
+    line("nearest sentence is of the topic", *_first_rest([f"{100 * t:.0f} %" for t in topics]))
+    errors = [list(r.layer_error.values()) for r in results]
+    line("layer output error, mean", "0", [f"{100 * sum(e) / len(e):.1f} %" for e in errors])
+    line("layer output error, max", "0", [f"{100 * max(e):.1f} %" for e in errors])
+    line("arithmetic error of the product", "-", [f"{r.kernel_error:.0e}" for r in results])
+    line("seconds for all sentences", f"{fp32_seconds:.3f}", [f"{r.seconds:.3f}" for r in results])
+    print(table(rows))
+    for result in results:
+        print(f"\nRelative error of each {NAMES[result.format]} layer's output, in % (same input, fp32 weights = 0)")
+        layers = sorted({int(key.split(" ", 1)[0]) for key in result.layer_error})
+        print(
+            table(
+                [["layer", *LINEARS]]
+                + [[str(i), *(f"{100 * result.layer_error[f'{i} {name}']:.1f}" for name in LINEARS)] for i in layers]
+            )
+        )
+
+
+def _first_rest(values: list[str]) -> tuple[str, list[str]]:
+    return values[0], values[1:]
+
+
+@torch.inference_mode()
+def main(device_name: str, format: str, output: str, json_path: str | None) -> int:
+    """Runs everything; the exit status."""
+    start = time.perf_counter()
+    device = choose_device(device_name)
+    image = runtime.image_name(device)
+    directory = model_directory()
+    sentences, topic_list = load_sentences()
+    topics = torch.tensor(topic_list)
+    encoder = load_encoder(directory).to(device)
+    batches = [(ids.to(device), mask.to(device)) for ids, mask in tokenize(directory, sentences, BATCH)]
+    linears = [module for _, _, module in encoder.named_linears()]
+    fp32_bytes = sum(module.weight.numel() * 4 for module in linears)
+    formats: list[Format] = ["nvfp4", "mxfp4"] if format == "both" else [format]  # type: ignore[list-item]
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    print(
+        f"MiniLM-L6 sentence encoder: {len(linears)} linear layers, {fp32_bytes // 4 / 1e6:.1f} M weights, to FP4 "
+        f"(weights and activations).\n{len(sentences)} sentences in {int(topics.max()) + 1} topics. "
+        f"Image {image} on {where}.\n"
+    )
+
+    steps = len(batches) * (2 + 2 * len(formats) + 1) + len(formats) * (1 + len(linears))
+    with tqdm(total=steps, desc="encoding", leave=False, disable=None) as bar:
+        exact, fp32_seconds = encode(encoder, batches, bar)
+        exact_nearest = nearest(exact).cpu()
+        quantized, results = {}, []
+        for name in formats:
+            quantized[name] = quantize(encoder, name)
+            bar.update()
+            result = Result(name)
+            embeddings, result.seconds = encode(quantized[name], batches, bar)
+            cosine = (embeddings * exact).sum(1)
+            result.cosine_mean, result.cosine_min = float(cosine.mean()), float(cosine.min())
+            found = nearest(embeddings).cpu()
+            result.neighbour_agreement = float((found == exact_nearest).float().mean())
+            result.topic_agreement = float((topics[found] == topics).float().mean())
+            layers = [module for _, _, module in quantized[name].named_linears()]
+            result.weight_bytes = sum(layer.weight_bytes() for layer in layers)
+            for seed, layer in enumerate(layers):
+                result.kernel_error = max(result.kernel_error, kernel_error(layer, seed))
+                bar.update()
+            results.append(result)
+        errors = LayerErrors(encoder, quantized)
+        for ids, mask in batches:
+            errors.run(ids, mask)
+            bar.update()
+    for result in results:
+        result.layer_error = errors.of(result.format)
+
+    fp32_topic = float((topics[exact_nearest] == topics).float().mean())
+    print_results(results, fp32_bytes, fp32_seconds, fp32_topic)
+    path = chart.draw({NAMES[r.format]: r.layer_error for r in results}, image, output)
+    print(f"\nChart of the error of each layer: {path}")
+    if json_path:
+        data = {"image": image, "fp32_bytes": fp32_bytes, "fp32_seconds": fp32_seconds, "fp32_topic": fp32_topic}
+        with open(json_path, "w", encoding="utf-8") as file:
+            json.dump(data | {"results": [asdict(result) for result in results]}, file, indent=2)
+        print(f"All numbers: {json_path}")
+    print(f"Done in {time.perf_counter() - start:.1f} s.")
+    return 0
