@@ -167,7 +167,7 @@ Matrix Tensor::matrix() const {
   if (dimensions_ < 1) fail("is a scalar; it must have at least one dimension, [rows, columns].");
   int64_t const last = dimensions_ - 1;
   Matrix matrix{1, sizes_[last], sizes_[last]};
-  if (strides_[last] != 1 && sizes_[last] > 1) {
+  if (strides_[last] != 1 && sizes_[last] > 1 && numel_ > 0) {  // an empty tensor may have any strides
     fail("has stride " + std::to_string(strides_[last]) + " in its last dimension (shape " + shape_text() +
          "); it must be 1. Pass a copy: .contiguous().");
   }

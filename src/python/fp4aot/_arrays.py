@@ -37,7 +37,7 @@ def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
         raise ValueError(f"{op}: {name} is a scalar; it must have at least one dimension, [rows, columns].")
     fix = "Pass numpy.ascontiguousarray(...)."
     columns = array.shape[-1]
-    if columns > 1 and array.strides[-1] != array.itemsize:
+    if columns > 1 and array.size and array.strides[-1] != array.itemsize:
         raise ValueError(f"{op}: the last dimension of {name} {array.shape} must be contiguous. {fix}")
     rows = math.prod(array.shape[:-1])
     stride, expected = columns, None
