@@ -8,6 +8,7 @@
 #include "images/cpu/kernel_table.h"
 #include "images/cpu/slot.h"
 #include "images/cpu/thread_pool.h"
+#include "kernels/scales/cpu.h"
 
 namespace fp4aot::cpu {
 namespace {
@@ -32,32 +33,66 @@ struct ScaleValues {
 ScaleValues const scale_values;
 
 // Each thread's own scratch space, of a size that the policy bounds, whatever the product's is.
-float* thread_scratch(int64_t floats) {
-  struct Free {
-    void operator()(float* p) const { std::free(p); }
-  };
-  thread_local std::unique_ptr<float, Free> memory;
-  thread_local int64_t size = 0;
-  if (size < floats) {
-    memory.reset();
-    size = 0;
-    constexpr int64_t kAlignment = 64;
-    auto const bytes = static_cast<size_t>(round_up(floats * int64_t{sizeof(float)}, kAlignment));
-    memory.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
-    if (!memory) throw std::bad_alloc();
-    size = floats;
+class Scratch {
+ public:
+  explicit Scratch(int64_t bytes) {
+    struct Free {
+      void operator()(char* p) const { std::free(p); }
+    };
+    thread_local std::unique_ptr<char, Free> memory;
+    thread_local int64_t size = 0;
+    if (size < bytes) {
+      memory.reset();
+      size = 0;
+      memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<size_t>(bytes))));
+      if (!memory) throw std::bad_alloc();
+      size = bytes;
+    }
+    next_ = memory.get();
   }
-  return memory.get();
-}
+
+  template <class T>
+  T* take(int64_t count) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes_of<T>(count);
+    return taken;
+  }
+
+  template <class T>
+  static constexpr int64_t bytes_of(int64_t count) {
+    return round_up(count * int64_t{sizeof(T)}, kAlignment);
+  }
+
+ private:
+  static constexpr int64_t kAlignment = 64;
+  char* next_;
+};
+
+struct Operand {
+  uint8_t const* codes;
+  int64_t stride;
+  uint8_t const* scales;  // swizzled
+};
 
 // A product being computed, the same for every item.
 struct Product {
   fp4aot_gemm_params const& p;
   KernelTable const& kernel;
   int format;
-  Operand a, b;
+  int64_t vec;
+  float const* scale_values;
   float alpha, unscale;
   int threads;
+
+  // Rows [row, row + rows), k in [k0, k0 + kc), with the scales gathered into `scales`, kc / 16 bytes
+  // a row at most.
+  Block block(Operand const& x, int64_t row, int64_t rows, int64_t k0, int64_t kc, uint8_t* scales) const {
+    int64_t const count = kc / vec, stride = round_up(count, kScaleAtomColumns);
+    read_swizzled_block(x.scales, row, rows, k0 / vec, count, p.k / vec, scales, stride);
+    return {x.codes + row * x.stride + k0 / 2, x.stride, scales, stride, scale_values};
+  }
+  Operand a() const { return {p.a_codes, p.a_stride, p.a_scales}; }
+  Operand b() const { return {p.b_codes, p.b_stride, p.b_scales}; }
 };
 
 // Writes rows x columns of D from fp32 sums.
@@ -94,22 +129,29 @@ void multiply_blocked(Product const& product) {
   while (product.threads > 1 && width > kNTileMin && items() < 4 * product.threads) width /= 2;
   while (product.threads > 1 && height > kMBlock && items() < 2 * product.threads) height = round_up(height / 2, 4);
 
+  constexpr int64_t kScales = std::max(kNTile, kMBlock) * kKBlock / kNvfp4Vector;
+  constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) + Scratch::bytes_of<float>(kMBlock * kKBlock) +
+                               Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
+                               Scratch::bytes_of<uint8_t>(kScales);
   int64_t const tiles_down = divide_up(p.m, height);
   run(product, items(), [&](int64_t item) {
     int64_t const row = item % tiles_down * height, column = item / tiles_down * width;
     int64_t const rows = std::min(height, p.m - row), columns = std::min(width, p.n - column);
     int64_t const padded = round_up(columns, kernel.tile_columns);
-    float* const panels = thread_scratch(kNTile * kKBlock + kMBlock * kKBlock + kMSuper * kNTile + kNTile);
-    float* const a = panels + kNTile * kKBlock;
-    float* const sums = a + kMBlock * kKBlock;
-    float* const bias = sums + kMSuper * kNTile;
+    Scratch scratch(kScratch);
+    float* const panels = scratch.take<float>(kNTile * kKBlock);
+    float* const a = scratch.take<float>(kMBlock * kKBlock);
+    float* const sums = scratch.take<float>(kMSuper * kNTile);
+    float* const bias = scratch.take<float>(kNTile);
+    uint8_t* const scales = scratch.take<uint8_t>(kScales);
     for (int64_t k0 = 0; k0 < p.k; k0 += kKBlock) {
       int64_t const kc = std::min(kKBlock, p.k - k0);
-      kernel.decode_panels[product.format](product.b, column, columns, k0, kc, panels);
+      Block const b = product.block(product.b(), column, columns, k0, kc, scales);
+      kernel.decode_panels[product.format](b, columns, kc, panels);
       for (int64_t r = 0; r < rows; r += kMBlock) {
-        int64_t const block = std::min(kMBlock, rows - r);
-        kernel.decode_rows[product.format](product.a, row + r, block, k0, kc, a, kKBlock);
-        kernel.multiply(a, block, panels, padded, kc, k0 == 0, sums + r * padded, padded);
+        int64_t const count = std::min(kMBlock, rows - r);
+        kernel.decode_rows[product.format](product.block(product.a(), row + r, count, k0, kc, scales), count, kc, a, kKBlock);
+        kernel.multiply(a, count, panels, padded, kc, k0 == 0, sums + r * padded, padded);
       }
     }
     store(product, sums, padded, row, rows, column, columns, bias);
@@ -119,18 +161,30 @@ void multiply_blocked(Product const& product) {
 void multiply_streaming(Product const& product) {
   fp4aot_gemm_params const& p = product.p;
   KernelTable const& kernel = product.kernel;
-  int64_t const width = std::clamp(round_up(divide_up(p.n, 2 * product.threads), 8), kStreamColumnsMin, kStreamColumns);
+  // Whole scale atoms of columns, and few enough for each thread to get some.
+  int64_t const width = std::clamp(round_up(divide_up(p.n, 2 * product.threads), kScaleAtomRows), kStreamColumnsMin,
+                                   kStreamColumns);
   int64_t const k_block = std::max(kStreamKBlock / p.m / kKBlock * kKBlock, kStreamKBlock / 4);
+  constexpr int64_t kScales = kScaleAtomRows * kStreamKBlock / kNvfp4Vector;
+  constexpr int64_t kScratch = Scratch::bytes_of<float>(2 * kStreamKBlock) +
+                               Scratch::bytes_of<float>(kStreamRows * kStreamColumns) +
+                               Scratch::bytes_of<float>(kStreamColumns) + Scratch::bytes_of<uint8_t>(kScales);
   run(product, divide_up(p.n, width), [&](int64_t item) {
     int64_t const column = item * width, columns = std::min(width, p.n - column);
-    float* const a = thread_scratch(kStreamKBlock * 2 + kStreamRows * kStreamColumns + kStreamColumns);
-    float* const sums = a + kStreamKBlock * 2;
-    float* const bias = sums + kStreamRows * kStreamColumns;
+    Scratch scratch(kScratch);
+    float* const a = scratch.take<float>(2 * kStreamKBlock);
+    float* const sums = scratch.take<float>(kStreamRows * kStreamColumns);
+    float* const bias = scratch.take<float>(kStreamColumns);
+    uint8_t* const scales = scratch.take<uint8_t>(kScales);
     std::fill(sums, sums + p.m * columns, 0.0f);
     for (int64_t k0 = 0; k0 < p.k; k0 += k_block) {
       int64_t const kc = std::min(k_block, p.k - k0);
-      kernel.decode_rows[product.format](product.a, 0, p.m, k0, kc, a, kc);
-      kernel.stream[product.format][p.m - 1](a, product.b, column, columns, k0, kc, sums, columns);
+      kernel.decode_rows[product.format](product.block(product.a(), 0, p.m, k0, kc, scales), p.m, kc, a, kc);
+      for (int64_t c = 0; c < columns; c += kScaleAtomRows) {
+        int64_t const count = std::min<int64_t>(kScaleAtomRows, columns - c);
+        Block const b = product.block(product.b(), column + c, count, k0, kc, scales);
+        kernel.stream[product.format][p.m - 1](a, b, count, kc, sums + c, columns);
+      }
     }
     store(product, sums, columns, 0, p.m, column, columns, bias);
   });
@@ -139,15 +193,13 @@ void multiply_streaming(Product const& product) {
 template <Format kFormat>
 void gemm(fp4aot_gemm_params const& p) {
   if (p.m == 0 || p.n == 0) return;
-  float const* const values = kFormat == Format::kNvfp4 ? scale_values.nvfp4 : scale_values.mxfp4;
-  int64_t const scale_columns = p.k / kVector<kFormat>;
   // In floating point, because the number may be beyond int64.
   bool const serial = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) < kSerialProducts;
   Product const product{p,
                         kernels(),
                         static_cast<int>(kFormat),
-                        {p.a_codes, p.a_stride, p.a_scales, scale_columns, values},
-                        {p.b_codes, p.b_stride, p.b_scales, scale_columns, values},
+                        kVector<kFormat>,
+                        kFormat == Format::kNvfp4 ? scale_values.nvfp4 : scale_values.mxfp4,
                         p.alpha ? *p.alpha : 1.0f,
                         kUnscale<kFormat>,
                         serial ? 1 : thread_count()};

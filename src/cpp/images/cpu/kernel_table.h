@@ -15,19 +15,17 @@ struct BlockRule {
   bool floor_rounding;
 };
 
-// Rows of a packed FP4 matrix and its swizzled scales.
-struct Operand {
+// A block of a packed FP4 matrix, rows x kc: where its first row begins, with its scales gathered into rows.
+struct Block {
   uint8_t const* codes;
   int64_t stride;  // bytes
   uint8_t const* scales;
-  int64_t scale_columns;      // k / vec
+  int64_t scale_stride;
   float const* scale_values;  // [256]: what a scale byte multiplies codes with
 };
 
-// Number of rows that follow for streaming kernels: rows of A are kStreamRows at most, [rows][kc] floats with kc a row.
-// d[row][0..columns) += a * b^T over [k0, k0 + kc); d is [rows][ldd].
-using StreamKernel = void (*)(float const* a, Operand const& b, int64_t first_column, int64_t columns, int64_t k0,
-                              int64_t kc, float* d, int64_t ldd);
+// d[row][0..columns) += a * b^T over kc; a is [rows][kc], d is [rows][ldd], columns a multiple of 8.
+using StreamKernel = void (*)(float const* a, Block const& b, int64_t columns, int64_t kc, float* d, int64_t ldd);
 
 // d[0..n) = alpha * (unscale * c) + bias, converted once; unscale is a power of two; bias may be null.
 using StoreRow = void (*)(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d);
@@ -52,11 +50,11 @@ struct KernelTable {
 
   // Matrix product. Columns of D that tile computes at once:
   int64_t tile_columns;
-  // Rows [row, row + rows), k in [k0, k0 + kc) -> out[r * ld + k].
-  void (*decode_rows[2])(Operand const& a, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out, int64_t ld);
+  // rows x kc -> out[r * ld + k].
+  void (*decode_rows[2])(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld);
   // The same of B, transposed into panels of tile_columns rows: out[panel][k][tile_columns], rows that are missing to a
   // whole panel as zeros.
-  void (*decode_panels[2])(Operand const& b, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out);
+  void (*decode_panels[2])(Block const& b, int64_t rows, int64_t kc, float* out);
   // c[rows][columns] (+)= a[rows][kc] * panels; a's rows are kKBlock floats apart; columns a multiple of tile_columns.
   void (*multiply)(float const* a, int64_t rows, float const* panels, int64_t columns, int64_t kc, bool first, float* c,
                    int64_t ldc);

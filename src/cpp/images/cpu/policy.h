@@ -24,8 +24,8 @@ constexpr int64_t kNTileMin = 64;
 // GEMM, streaming: up to kStreamRows rows of A stay decoded in cache while each row of B is decoded once, in registers.
 constexpr int64_t kStreamRows = 8;
 constexpr int64_t kStreamKBlock = 2048;  // for one row; for kStreamRows a quarter
-constexpr int64_t kStreamColumns = 512;  // of D an item
-constexpr int64_t kStreamColumnsMin = 64;
+constexpr int64_t kStreamColumns = 512;  // of D an item, and the least
+constexpr int64_t kStreamColumnsMin = 128;
 
 // Below this many multiply-adds waking a thread costs more than it saves.
 constexpr int64_t kSerialProducts = int64_t{1} << 19;

@@ -12,23 +12,21 @@
 
 namespace fp4aot::cpu {
 
-// Scale byte of column c of a row whose first scale is at `row`: as scale_offset, for one row.
-inline constexpr int64_t column_offset(int64_t c) {
-  return c / kScaleAtomColumns * kScaleAtomBytes + c % kScaleAtomColumns;
-}
-
 template <class V, Format kFormat>
-FP4AOT_CPU_ENTRY void decode_rows(Operand const& a, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out,
-                                  int64_t ld) {
+FP4AOT_CPU_ENTRY void decode_rows(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld) {
   using F = typename V::F;
-  constexpr int64_t kVec = kVector<kFormat>;
+  constexpr int kVec = kVector<kFormat>;
   for (int64_t r = 0; r < rows; ++r) {
-    uint8_t const* const codes = a.codes + (row + r) * a.stride + k0 / 2;
-    uint8_t const* const scales = a.scales + scale_offset(row + r, 0, a.scale_columns);
-    float* const values = out + r * ld;
-    for (int64_t k = 0; k < kc; k += kVec) {
-      F const scale = V::set1(a.scale_values[scales[column_offset((k0 + k) / kVec)]]);
-      for (int64_t i = k; i < k + kVec; i += V::kWidth) Values<V>::store(values + i, V::decode(codes + i / 2) * scale);
+    uint8_t const* codes = a.codes + r * a.stride;
+    uint8_t const* const scales = a.scales + r * a.scale_stride;
+    float* values = out + r * ld;
+    for (int64_t block = 0; block < kc / kVec; ++block) {
+      F const scale = V::set1(a.scale_values[scales[block]]);
+      for (int i = 0; i < kVec; i += V::kWidth) {
+        Values<V>::store(values + i, V::decode(codes) * scale);
+        codes += V::kWidth / 2;
+      }
+      values += kVec;
     }
   }
 }
@@ -50,7 +48,7 @@ void transpose(Bytes16 (&rows)[16]) {
 }
 
 template <class V, Format kFormat>
-FP4AOT_CPU_ENTRY void decode_panels(Operand const& b, int64_t row, int64_t rows, int64_t k0, int64_t kc, float* out) {
+FP4AOT_CPU_ENTRY void decode_panels(Block const& b, int64_t rows, int64_t kc, float* out) {
   using F = typename V::F;
   constexpr int64_t kVec = kVector<kFormat>;
   constexpr int64_t kColumns = V::kTileVectors * V::kWidth;
@@ -58,9 +56,8 @@ FP4AOT_CPU_ENTRY void decode_panels(Operand const& b, int64_t row, int64_t rows,
   for (int64_t group = 0; group < rows; group += 16) {  // 16 rows of B become 16 columns of a panel
     int64_t const valid = rows - group < 16 ? rows - group : 16;
     float* const panel = out + group / kColumns * kColumns * kc + group % kColumns;
-    uint8_t const* const codes = b.codes + (row + group) * b.stride + k0 / 2;
-    uint8_t const* scales[16];
-    for (int64_t r = 0; r < valid; ++r) scales[r] = b.scales + scale_offset(row + group + r, 0, b.scale_columns);
+    uint8_t const* const codes = b.codes + group * b.stride;
+    uint8_t const* const scales = b.scales + group * b.scale_stride;
     for (int64_t k = 0; k < kc; k += 32) {  // 16 bytes of each row
       Bytes16 tile[16] = {};
       for (int64_t r = 0; r < valid; ++r) __builtin_memcpy(&tile[r], codes + r * b.stride + k / 2, sizeof tile[r]);
@@ -68,9 +65,10 @@ FP4AOT_CPU_ENTRY void decode_panels(Operand const& b, int64_t row, int64_t rows,
       uint8_t pairs[16][16];  // [pair along k][row of B]
       __builtin_memcpy(pairs, tile, sizeof pairs);
       for (int64_t block = 0; block < 32; block += kVec) {
-        int64_t const offset = column_offset((k0 + k + block) / kVec);
         float scale_of_row[16] = {};
-        for (int64_t r = 0; r < valid; ++r) scale_of_row[r] = b.scale_values[scales[r][offset]];
+        for (int64_t r = 0; r < valid; ++r) {
+          scale_of_row[r] = b.scale_values[scales[r * b.scale_stride + (k + block) / kVec]];
+        }
         for (int64_t v = 0; v < 16; v += V::kWidth) {
           F const scale = Values<V>::load(scale_of_row + v);
           for (int64_t i = 0; i < kVec; i += 2) {
@@ -139,37 +137,33 @@ void multiply(float const* a, int64_t rows, float const* panels, int64_t columns
 
 // Several rows of B at once where few rows of A leave registers for it: independent sums hide the latency.
 template <class V, Format kFormat, int kRows>
-FP4AOT_CPU_ENTRY void stream(float const* a, Operand const& b, int64_t first_column, int64_t columns, int64_t k0, int64_t kc,
-                             float* d, int64_t ldd) {
+FP4AOT_CPU_ENTRY void stream(float const* a, Block const& b, int64_t columns, int64_t kc, float* d, int64_t ldd) {
   using F = typename V::F;
-  constexpr int64_t kVec = kVector<kFormat>;
-  constexpr int kGroup = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;  // columns is a multiple of 8
+  constexpr int kVec = kVector<kFormat>;
+  constexpr int kGroup = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
   for (int64_t column = 0; column < columns; column += kGroup) {
-    uint8_t const* codes[kGroup];
-    uint8_t const* scales[kGroup];
-    for (int g = 0; g < kGroup; ++g) {
-      int64_t const row = first_column + column + g;
-      codes[g] = b.codes + row * b.stride + k0 / 2;
-      scales[g] = b.scales + scale_offset(row, 0, b.scale_columns);
-    }
+    uint8_t const* codes = b.codes + column * b.stride;
+    uint8_t const* const scales = b.scales + column * b.scale_stride;
+    float const* x = a;
     F acc[kRows][kGroup] = {};
-    for (int64_t k = 0; k < kc; k += kVec) {
-      int64_t const offset = column_offset((k0 + k) / kVec);
+    for (int64_t block = 0; block < kc / kVec; ++block) {
       F scale[kGroup];
 #pragma GCC unroll 4
-      for (int g = 0; g < kGroup; ++g) scale[g] = V::set1(b.scale_values[scales[g][offset]]);
+      for (int g = 0; g < kGroup; ++g) scale[g] = V::set1(b.scale_values[scales[g * b.scale_stride + block]]);
 #pragma GCC unroll 8
-      for (int64_t i = 0; i < kVec; i += V::kWidth) {
+      for (int i = 0; i < kVec; i += V::kWidth) {
         F weight[kGroup];
 #pragma GCC unroll 4
-        for (int g = 0; g < kGroup; ++g) weight[g] = V::decode(codes[g] + (k + i) / 2) * scale[g];
+        for (int g = 0; g < kGroup; ++g) weight[g] = V::decode(codes + g * b.stride + i / 2) * scale[g];
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
-          F const x = Values<V>::load(a + r * kc + k + i);
+          F const element = Values<V>::load(x + r * kc + i);
 #pragma GCC unroll 4
-          for (int g = 0; g < kGroup; ++g) acc[r][g] = V::fma(x, weight[g], acc[r][g]);
+          for (int g = 0; g < kGroup; ++g) acc[r][g] = V::fma(element, weight[g], acc[r][g]);
         }
       }
+      codes += kVec / 2;
+      x += kVec;
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {

@@ -35,6 +35,26 @@ inline void read_swizzled(uint8_t const* swizzled, int64_t row, int64_t first, i
   for (int i = 0; column + i < count; ++i) linear[column + i] = atom_row[i];
 }
 
+// Columns [first, first + count) of rows [row, row + rows) -> linear[rows][stride], atom by atom: rows of one atom share
+// cache lines, which following single rows through all atoms would fetch again and again. first is a multiple of 4;
+// stride is at least count rounded up to 4, and up to 3 bytes behind count are written.
+inline void read_swizzled_block(uint8_t const* swizzled, int64_t row, int64_t rows, int64_t first, int64_t count,
+                                int64_t columns, uint8_t* linear, int64_t stride) {
+  for (int64_t r = 0; r < rows;) {
+    int64_t const end = r + kScaleAtomRows - (row + r) % kScaleAtomRows;
+    int64_t const stop = end < rows ? end : rows;
+    for (int64_t column = 0; column < count; column += kScaleAtomColumns) {
+      uint8_t const* const atom = swizzled + scale_offset(row + r, first + column, columns) -
+                                  scale_offset((row + r) % kScaleAtomRows, 0, kScaleAtomColumns);
+      for (int64_t i = r; i < stop; ++i) {
+        int64_t const in_atom = scale_offset((row + i) % kScaleAtomRows, 0, kScaleAtomColumns);
+        std::memcpy(linear + i * stride + column, atom + in_atom, kScaleAtomColumns);
+      }
+    }
+    r = stop;
+  }
+}
+
 // Zeros the last atoms' rows if they are not all in use. To be called before their rows are written: whole atoms of
 // contiguous memory are faster to clear than the rows between.
 inline void clear_last_atoms(int64_t rows, int64_t columns, uint8_t* swizzled) {
