@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import platform
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ def _image_state(image: dict[str, Any]) -> str:
     if not image["error"]:
         built = f", CUDA {_cuda(image['cuda_toolkit'])}" if image["cuda_toolkit"] else ""
         return f"{len(image['ops'])} ops{built}"
-    return str(image["error"])
+    return "cannot be used" if image["path"] else "not installed"
 
 
 def _ops_by_image(data: dict[str, Any]) -> str:
@@ -103,6 +104,11 @@ def print_info(data: dict[str, Any]) -> None:
         target = f"compute capability {image['capability']}" if image["capability"] else "the CPU"
         rows.append([image["name"], target, _image_state(image)])
     print(table(rows))
+    for image in data["images"]:
+        if image["error"]:
+            print(
+                textwrap.fill(f"{image['name']}: {image['error']}", 110, initial_indent="  ", subsequent_indent="    ")
+            )
 
     print("\nDevices")
     rows = [["device", "capability", "image", "why"]]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from . import torch_ops  # noqa: F401  # isort: skip  (first: it says what is wrong with this torch, if anything)
+
 import torch
 from torch import Tensor
 
-from . import ops, torch_ops  # noqa: F401  (torch_ops says clearly what is wrong with this torch, if anything)
+from . import ops
 
 Format = Literal["nvfp4", "mxfp4"]
 _BLOCK = {"nvfp4": 16, "mxfp4": 32}

@@ -6,8 +6,9 @@ import copy
 import importlib.resources
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -49,9 +50,9 @@ def load_sentences() -> tuple[list[str], list[int]]:
 def quantize(encoder: Encoder, format: Format) -> Encoder:
     """A copy of the encoder with every linear layer in FP4."""
     result = copy.deepcopy(encoder)
-    for layer in result.layers:
+    for layer in result.stack():
         for name, linear in layer.linears.items():
-            layer.linears[name] = Fp4Linear.from_linear(linear, format)
+            layer.linears[name] = Fp4Linear.from_linear(cast(torch.nn.Linear, linear), format)
     return result
 
 
@@ -81,7 +82,7 @@ def encode(encoder: Encoder, batches: list[tuple[Tensor, Tensor]], bar: Any) -> 
 class LayerErrors:
     """Sums, over the tokens of the fp32 run, how far each FP4 layer's output is from the fp32 layer's on one input."""
 
-    def __init__(self, encoder: Encoder, quantized: dict[str, Encoder]) -> None:
+    def __init__(self, encoder: Encoder, quantized: Mapping[Format, Encoder]) -> None:
         self.encoder = encoder
         self.quantized = {name: {(i, n): m for i, n, m in e.named_linears()} for name, e in quantized.items()}
         self.sums: dict[tuple[str, int, str], Tensor] = {}  # squares of the difference and of the fp32 output
@@ -193,7 +194,7 @@ def main(device_name: str, format: str, output: str, json_path: str | None) -> i
     topics = torch.tensor(topic_list)
     encoder = load_encoder(directory).to(device)
     batches = [(ids.to(device), mask.to(device)) for ids, mask in tokenize(directory, sentences, BATCH)]
-    linears = [module for _, _, module in encoder.named_linears()]
+    linears = [cast(torch.nn.Linear, module) for _, _, module in encoder.named_linears()]
     fp32_bytes = sum(module.weight.numel() * 4 for module in linears)
     formats: list[Format] = ["nvfp4", "mxfp4"] if format == "both" else [format]  # type: ignore[list-item]
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
@@ -218,7 +219,7 @@ def main(device_name: str, format: str, output: str, json_path: str | None) -> i
             found = nearest(embeddings).cpu()
             result.neighbour_agreement = float((found == exact_nearest).float().mean())
             result.topic_agreement = float((topics[found] == topics).float().mean())
-            layers = [module for _, _, module in quantized[name].named_linears()]
+            layers = [cast(Fp4Linear, module) for _, _, module in quantized[name].named_linears()]
             result.weight_bytes = sum(layer.weight_bytes() for layer in layers)
             for seed, layer in enumerate(layers):
                 result.kernel_error = max(result.kernel_error, kernel_error(layer, seed))

@@ -65,14 +65,18 @@ class Encoder(nn.Module):
         """``ids`` int64 and ``mask`` bool (True for tokens), both ``[batch, length]``, to ``[batch, hidden]``."""
         positions = torch.arange(ids.shape[1], device=ids.device)
         x = self.norm(self.words(ids) + self.positions(positions) + self.types.weight[0])
-        for layer in self.layers:
+        for layer in self.stack():
             x = layer(x, mask)
         weights = mask[..., None].to(x.dtype)
         return nn.functional.normalize((x * weights).sum(1) / weights.sum(1), dim=-1)
 
+    def stack(self) -> list[Layer]:
+        """The layers, first to last."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
+
     def named_linears(self) -> Iterator[tuple[int, str, nn.Module]]:
         """(layer index, name, module) of every linear layer."""
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.stack()):
             for name, module in layer.linears.items():
                 yield index, name, module
 
