@@ -201,9 +201,9 @@ void Tensor::check_codes() const {
 }
 
 void Tensor::check_contiguous() const {
+  if (numel_ == 0) return;
   int64_t expected = 1;
   for (int64_t i = dimensions_ - 1; i >= 0; --i) {
-    if (sizes_[i] == 0) return;
     if (sizes_[i] != 1 && strides_[i] != expected) {
       fail("of shape " + shape_text() + " and strides " + sizes_text(strides_, dimensions_) +
            " must be contiguous. Pass a copy: .contiguous().");
