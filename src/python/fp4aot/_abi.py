@@ -48,11 +48,12 @@ def _read(name: str) -> str:
 def _fields(body: str, types: dict[str, Any]) -> list[tuple[str, Any]]:
     fields: list[tuple[str, Any]] = []
     for statement in filter(None, (part.strip() for part in body.split(";"))):
-        words = re.sub(r"\bconst\b", " ", statement)
-        base, _, rest = words.strip().partition(" ")
-        for declarator in rest.split(","):
-            name = declarator.strip().lstrip("*").strip()
-            fields.append((name, ctypes.c_void_p if "*" in declarator else types[base]))
+        match = re.fullmatch(r"(\w+)\b(.*)", re.sub(r"\bconst\b", " ", statement).strip(), flags=re.DOTALL)
+        assert match is not None, statement
+        for declarator in match[2].split(","):
+            pointer = "*" in declarator
+            name = declarator.replace("*", " ").strip()
+            fields.append((name, ctypes.c_void_p if pointer else types[match[1]]))
     return fields
 
 
@@ -64,7 +65,7 @@ def load() -> Abi:
     constants |= {name: int(value) for name, value in re.findall(r"#define\s+(FP4AOT_\w+)\s+\(?(-?\d+)\)?\s", header)}
     types = dict(_C_TYPES)
     structs: dict[str, type[ctypes.Structure]] = {}
-    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\}\s*(\w+);", header, flags=re.DOTALL):
+    for body, name in re.findall(r"typedef\s+struct\s+\w+\s*\{(.*?)\}\s*(\w+)\s*;", header, flags=re.DOTALL):
         structs[name] = types[name] = type(name, (ctypes.Structure,), {"_fields_": _fields(body, types)})
     ops = {
         name: structs[struct] for name, struct in re.findall(r"FP4AOT_OP\((\w+),\s*(fp4aot_\w+)\)", _read("ops.def"))
