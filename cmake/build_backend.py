@@ -6,6 +6,7 @@ only when an image needs them and no nvcc is there. Everything else is scikit-bu
 
 from __future__ import annotations
 
+import toolchain
 from scikit_build_core import build as _base
 from scikit_build_core.build import (  # noqa: F401  (hooks that pip and build look up here)
     build_editable,
@@ -15,8 +16,6 @@ from scikit_build_core.build import (  # noqa: F401  (hooks that pip and build l
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
-
-import toolchain
 
 Settings = dict[str, "str | list[str]"] | None
 

@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
         if ccache:
             store(ptx, cached_ptx(output))
     shutil.rmtree(keep, ignore_errors=True)
-    print(f"fp4aot: {unit} took {time.monotonic() - start:.1f} s{'' if kept else ' (cached)'}", flush=True)
+    print(f"fp4aot: {unit} took {time.monotonic() - start:.1f} s{'' if kept or code else ' (cached)'}", flush=True)
     return code
 
 

@@ -83,9 +83,9 @@ def find_nvcc(oldest: tuple[int, ...] = OLDEST_NVCC) -> Path:
         if version >= oldest:
             return nvcc
         tried.append(f"{nvcc} ({'cannot be run' if version == (0,) else version_text(version)})")
+    places = ", ".join(tried) or "CUDACXX, CUDA_HOME, PATH and the PyPI packages"
     raise Missing(
-        f"No nvcc {version_text(oldest)} or newer was found; tried {', '.join(tried) or 'CUDACXX, CUDA_HOME, PATH and the PyPI packages'}. "
-        f"Fix: pip install {' '.join(TOOLKIT)}"
+        f"No nvcc {version_text(oldest)} or newer was found; tried {places}. Fix: pip install {' '.join(TOOLKIT)}"
     )
 
 

@@ -31,16 +31,17 @@ fp4aot_status adapt(fp4aot_op op, Params const* given, Params* storage, Params c
   if (size == sizeof(Params)) return FP4AOT_OK;
   if (size < kOldest) {
     return fail(FP4AOT_INVALID_ARGUMENT,
-                "%s: struct_size = %zu is not allowed; set it to sizeof(the struct), which is at least %zu.", kOps[op].name,
-                size, kOldest);
+                "%s: struct_size = %zu is not allowed; set it to sizeof(the struct), which is at least %zu.",
+                kOps[op].name, size, kOldest);
   }
   auto const* const bytes = reinterpret_cast<unsigned char const*>(given);
   for (size_t i = sizeof(Params); i < size; i++) {
     if (bytes[i] != 0) {
-      return fail(FP4AOT_INVALID_ARGUMENT,
-                  "%s: struct_size = %zu and a field beyond byte %zu is set, which this libfp4aot.so (ABI %d.%d) does not "
-                  "know. Install a newer fp4aot.",
-                  kOps[op].name, size, sizeof(Params), FP4AOT_ABI_MAJOR, FP4AOT_ABI_MINOR);
+      return fail(
+          FP4AOT_INVALID_ARGUMENT,
+          "%s: struct_size = %zu and a field beyond byte %zu is set, which this libfp4aot.so (ABI %d.%d) does not "
+          "know. Install a newer fp4aot.",
+          kOps[op].name, size, sizeof(Params), FP4AOT_ABI_MAJOR, FP4AOT_ABI_MINOR);
     }
   }
   std::memcpy(storage, given, size < sizeof(Params) ? size : sizeof(Params));
@@ -52,14 +53,16 @@ fp4aot_status adapt(fp4aot_op op, Params const* given, Params* storage, Params c
 fp4aot_status check_tactic(fp4aot_op op, Slot const& slot, void const* params, int32_t tactic) {
   if (tactic == FP4AOT_TACTIC_DEFAULT) return FP4AOT_OK;
   if (tactic < 0 || tactic >= slot.tactic_count) {
-    return fail(FP4AOT_INVALID_ARGUMENT, "%s: tactic = %d does not exist; this image has %d (0..%d), or -1 for the default.",
-                kOps[op].name, tactic, slot.tactic_count, slot.tactic_count - 1);
+    return fail(FP4AOT_INVALID_ARGUMENT,
+                "%s: tactic = %d does not exist; this image has %d (0..%d), or -1 for the default.", kOps[op].name,
+                tactic, slot.tactic_count, slot.tactic_count - 1);
   }
   if (slot.tactic_valid(params, tactic)) return FP4AOT_OK;
-  return fail(FP4AOT_INVALID_ARGUMENT,
-              "%s: tactic %d (%s) cannot run these sizes, strides or types. fp4aot_list_tactics gives those that can; -1 is "
-              "always valid.",
-              kOps[op].name, tactic, slot.tactic_name(tactic));
+  return fail(
+      FP4AOT_INVALID_ARGUMENT,
+      "%s: tactic %d (%s) cannot run these sizes, strides or types. fp4aot_list_tactics gives those that can; -1 is "
+      "always valid.",
+      kOps[op].name, tactic, slot.tactic_name(tactic));
 }
 
 // Ops with more than the common fields:
@@ -73,8 +76,9 @@ fp4aot_status check_workspace(fp4aot_op op, Slot const& slot, Params const& p) {
   size_t const needed = slot.workspace_size != nullptr ? slot.workspace_size(&p) : 0;
   if (needed == 0) return FP4AOT_OK;
   if (p.workspace == nullptr || p.workspace_bytes < needed) {
-    return fail(FP4AOT_WORKSPACE_TOO_SMALL, "%s: the workspace has %zu bytes; %zu are needed (fp4aot_%s_workspace_size).",
-                kOps[op].name, p.workspace == nullptr ? size_t{0} : p.workspace_bytes, needed, kOps[op].name);
+    return fail(FP4AOT_WORKSPACE_TOO_SMALL,
+                "%s: the workspace has %zu bytes; %zu are needed (fp4aot_%s_workspace_size).", kOps[op].name,
+                p.workspace == nullptr ? size_t{0} : p.workspace_bytes, needed, kOps[op].name);
   }
   if (reinterpret_cast<uintptr_t>(p.workspace) % 16 != 0) {
     return fail(FP4AOT_INVALID_ARGUMENT, "%s: workspace = %p is misaligned; it must be a multiple of 16 bytes.",
@@ -112,7 +116,8 @@ fp4aot_status run(fp4aot_op op, Params const* given) {
   message.text[0] = '\0';
   fp4aot_status const status = slot->launch(p, &message);
   if (status == FP4AOT_OK) return FP4AOT_OK;
-  return fail(status, "%s on %s (image %s): %s", kOps[op].name, binding->device.c_str(), binding->image->name, message.text);
+  return fail(status, "%s on %s (image %s): %s", kOps[op].name, binding->device.c_str(), binding->image->name,
+              message.text);
 }
 
 template <typename Params>
@@ -137,8 +142,8 @@ fp4aot_status workspace_size(fp4aot_op op, Params const* given, size_t* bytes) {
 template <typename F>
 fp4aot_status with_params(fp4aot_op op, void const* params, F&& f) {
   switch (op) {
-#define FP4AOT_OP(name, Params)  \
-  case FP4AOT_OP_##name: \
+#define FP4AOT_OP(name, Params) \
+  case FP4AOT_OP_##name:        \
     return f(static_cast<Params const*>(params));
 #include "fp4aot/ops.def"
 #undef FP4AOT_OP
@@ -173,10 +178,10 @@ using namespace fp4aot::core;
 
 extern "C" {
 
-#define FP4AOT_OP(name, params)                                                                  \
-  fp4aot_status fp4aot_##name(params const* p) { return run(FP4AOT_OP_##name, p); }              \
-  fp4aot_status fp4aot_##name##_workspace_size(params const* p, size_t* bytes) {                 \
-    return workspace_size(FP4AOT_OP_##name, p, bytes);                                           \
+#define FP4AOT_OP(name, params)                                                     \
+  fp4aot_status fp4aot_##name(params const* p) { return run(FP4AOT_OP_##name, p); } \
+  fp4aot_status fp4aot_##name##_workspace_size(params const* p, size_t* bytes) {    \
+    return workspace_size(FP4AOT_OP_##name, p, bytes);                              \
   }
 #include "fp4aot/ops.def"
 #undef FP4AOT_OP

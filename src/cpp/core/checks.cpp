@@ -39,17 +39,18 @@ class Checker {
 
   void multiple(char const* name, int64_t value, int64_t of, char const* fix) {
     if (ok() && value % of != 0) {
-      status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %lld is not allowed; it must be a multiple of %lld. %s", op_, name,
-                     static_cast<Long>(value), static_cast<Long>(of), fix);
+      status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %lld is not allowed; it must be a multiple of %lld. %s", op_,
+                     name, static_cast<Long>(value), static_cast<Long>(of), fix);
     }
   }
 
   void stride(char const* name, int64_t value, int64_t columns, int64_t rows, int64_t element_bytes) {
     if (!ok()) return;
     if (value < columns) {
-      status_ = fail(FP4AOT_INVALID_ARGUMENT,
-                     "%s: %s = %lld is not allowed; a row has %lld, so it must be at least that (rows may not overlap).",
-                     op_, name, static_cast<Long>(value), static_cast<Long>(columns));
+      status_ =
+          fail(FP4AOT_INVALID_ARGUMENT,
+               "%s: %s = %lld is not allowed; a row has %lld, so it must be at least that (rows may not overlap).", op_,
+               name, static_cast<Long>(value), static_cast<Long>(columns));
       return;
     }
     int64_t bytes = 0;
@@ -69,8 +70,8 @@ class Checker {
 
   void option(char const* name, int64_t value, int64_t maximum, char const* allowed) {
     if (ok() && (value < 0 || value > maximum)) {
-      status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %lld is not allowed; use %s.", op_, name, static_cast<Long>(value),
-                     allowed);
+      status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %lld is not allowed; use %s.", op_, name,
+                     static_cast<Long>(value), allowed);
     }
   }
 
@@ -92,8 +93,8 @@ class Checker {
   void aligned(char const* name, void const* pointer, size_t alignment) {
     if (ok() && reinterpret_cast<uintptr_t>(pointer) % alignment != 0) {
       status_ = fail(FP4AOT_INVALID_ARGUMENT,
-                     "%s: %s = %p is misaligned; it must be a multiple of %zu bytes. Copy the view to a fresh buffer.", op_,
-                     name, pointer, alignment);
+                     "%s: %s = %p is misaligned; it must be a multiple of %zu bytes. Copy the view to a fresh buffer.",
+                     op_, name, pointer, alignment);
     }
     if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && checks_pointers()) on_device(name, pointer);
   }
@@ -107,7 +108,8 @@ class Checker {
 
   void no_flags_but_pdl(uint32_t flags) {
     if (ok() && (flags & ~static_cast<uint32_t>(FP4AOT_FLAG_PDL)) != 0) {
-      status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: flags = 0x%x has unknown bits; known: FP4AOT_FLAG_PDL (0x1).", op_, flags);
+      status_ =
+          fail(FP4AOT_INVALID_ARGUMENT, "%s: flags = 0x%x has unknown bits; known: FP4AOT_FLAG_PDL (0x1).", op_, flags);
     }
   }
 
@@ -116,11 +118,12 @@ class Checker {
     int index = -1;
     PointerHome const home = pointer_home(pointer, &index);
     if (home == PointerHome::kDevice && index == device_.index) return;
-    char const* const what = home == PointerHome::kUnknown ? "memory that CUDA does not know (freed, or pageable host memory)"
-                             : home == PointerHome::kHost  ? "host memory"
-                                                           : "another device's memory";
-    status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %p is %s; it must be in the memory of CUDA device %d.", op_, name, pointer,
-                   what, device_.index);
+    char const* const what = home == PointerHome::kUnknown
+                                 ? "memory that CUDA does not know (freed, or pageable host memory)"
+                             : home == PointerHome::kHost ? "host memory"
+                                                          : "another device's memory";
+    status_ = fail(FP4AOT_INVALID_ARGUMENT, "%s: %s = %p is %s; it must be in the memory of CUDA device %d.", op_, name,
+                   pointer, what, device_.index);
   }
 
   char const* op_;
@@ -129,8 +132,8 @@ class Checker {
 };
 
 bool is_mxfp4(fp4aot_op op) {
-  return op == FP4AOT_OP_quantize_mxfp4 || op == FP4AOT_OP_silu_mul_quantize_mxfp4 || op == FP4AOT_OP_dequantize_mxfp4 ||
-         op == FP4AOT_OP_gemm_mxfp4;
+  return op == FP4AOT_OP_quantize_mxfp4 || op == FP4AOT_OP_silu_mul_quantize_mxfp4 ||
+         op == FP4AOT_OP_dequantize_mxfp4 || op == FP4AOT_OP_gemm_mxfp4;
 }
 
 bool is_silu_mul(fp4aot_op op) {
@@ -176,7 +179,8 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p) {
   check.stride("input_stride", p.input_stride, columns, p.rows, element_bytes(p.input_dtype));
   check.stride("codes_stride", p.codes_stride, p.k / 2, p.rows, 1);
   check.multiple("codes_stride", p.codes_stride, 8, "Use k/2, or a padded row.");
-  check.option("scale_layout", p.scale_layout, FP4AOT_SCALES_LINEAR, "FP4AOT_SCALES_SWIZZLED (0) or FP4AOT_SCALES_LINEAR (1)");
+  check.option("scale_layout", p.scale_layout, FP4AOT_SCALES_LINEAR,
+               "FP4AOT_SCALES_SWIZZLED (0) or FP4AOT_SCALES_LINEAR (1)");
   if (is_mxfp4(op)) {
     check.option("rounding", p.rounding, FP4AOT_ROUND_FLOOR, "FP4AOT_ROUND_CEIL (0) or FP4AOT_ROUND_FLOOR (1)");
     check.must_be_null("global_scale", p.global_scale, "MXFP4 has no global scale");
@@ -222,7 +226,8 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p) {
   check.stride("codes_stride", p.codes_stride, p.k / 2, p.rows, 1);
   check.multiple("codes_stride", p.codes_stride, 8, "Use k/2, or a padded row.");
   check.stride("output_stride", p.output_stride, p.k, p.rows, element_bytes(p.output_dtype));
-  check.option("scale_layout", p.scale_layout, FP4AOT_SCALES_LINEAR, "FP4AOT_SCALES_SWIZZLED (0) or FP4AOT_SCALES_LINEAR (1)");
+  check.option("scale_layout", p.scale_layout, FP4AOT_SCALES_LINEAR,
+               "FP4AOT_SCALES_SWIZZLED (0) or FP4AOT_SCALES_LINEAR (1)");
   if (is_mxfp4(op)) check.must_be_null("global_scale", p.global_scale, "MXFP4 has no global scale");
   return check.status();
 }

@@ -15,11 +15,11 @@ std::string const& last_error();
 
 }  // namespace fp4aot::core
 
-#define FP4AOT_RETURN_IF_ERROR(expression)                                 \
-  do {                                                                     \
+#define FP4AOT_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                      \
     if (fp4aot_status const status_ = (expression); status_ != FP4AOT_OK) { \
-      return status_;                                                      \
-    }                                                                      \
+      return status_;                                                       \
+    }                                                                       \
   } while (0)
 
 #endif

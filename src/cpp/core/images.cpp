@@ -50,8 +50,9 @@ Loaded load_once(std::string const& name) {
   Loaded result;
   result.path = image_path(name);
   if (result.path.empty()) {
-    result.error = "libfp4aot_" + name + ".so is not in this installation (" + own_directory() + " has: " +
-                   installed_images() + "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
+    result.error = "libfp4aot_" + name + ".so is not in this installation (" + own_directory() +
+                   " has: " + installed_images() +
+                   "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
     return result;
   }
   void* const library = dlopen(result.path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -88,7 +89,8 @@ fp4aot_status bind_cuda(int index, Binding* binding) {
   CudaDevice device{};
   FP4AOT_RETURN_IF_ERROR(open_cuda_device(index, &device));
   std::string const capability = std::to_string(device.major) + "." + std::to_string(device.minor);
-  binding->device = "CUDA device " + std::to_string(index) + " (" + device.name + ", compute capability " + capability + ")";
+  binding->device =
+      "CUDA device " + std::to_string(index) + " (" + device.name + ", compute capability " + capability + ")";
   binding->context = device.primary;
 
   Choice const choice = choose_image(device.major, device.minor);
@@ -96,7 +98,8 @@ fp4aot_status bind_cuda(int index, Binding* binding) {
   std::string path, error;
   binding->image = load_image(choice.entry->name, &path, &error);
   if (binding->image == nullptr) {
-    return fail(FP4AOT_NO_IMAGE, "%s needs image %s, but %s.", binding->device.c_str(), choice.entry->name, error.c_str());
+    return fail(FP4AOT_NO_IMAGE, "%s needs image %s, but %s.", binding->device.c_str(), choice.entry->name,
+                error.c_str());
   }
   std::string const complaint = driver_complaint(*choice.entry, *binding->image);
   if (!complaint.empty()) {
@@ -141,8 +144,9 @@ std::string driver_complaint(ImageEntry const& entry, Image const& image) {
   int const driver = driver_cuda_version();
   if (driver >= needed) return "";
   return "image " + std::string(entry.name) + " was built with CUDA " + cuda_version(image.cuda_toolkit) +
-         " and needs a driver that supports CUDA " + cuda_version(needed) + " or later; the installed driver supports " +
-         cuda_version(driver) + ". Update the NVIDIA driver, or build fp4aot with an older toolkit";
+         " and needs a driver that supports CUDA " + cuda_version(needed) +
+         " or later; the installed driver supports " + cuda_version(driver) +
+         ". Update the NVIDIA driver, or build fp4aot with an older toolkit";
 }
 
 std::string const& forced_image() {
@@ -200,7 +204,8 @@ fp4aot_status find_slot(fp4aot_op op, fp4aot_device device, Binding const** bind
   // An image of an older minor has fewer slots.
   *slot = static_cast<uint32_t>(op) < image.slot_count ? image.slots[op] : nullptr;
   if (*slot != nullptr) return FP4AOT_OK;
-  return fail(FP4AOT_UNSUPPORTED, "%s: image %s, which serves %s, has no kernel for it. fp4aot_supports() tells beforehand.",
+  return fail(FP4AOT_UNSUPPORTED,
+              "%s: image %s, which serves %s, has no kernel for it. fp4aot_supports() tells beforehand.",
               fp4aot_op_name(op), image.name, (*binding)->device.c_str());
 }
 

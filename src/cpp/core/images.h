@@ -13,8 +13,8 @@ namespace fp4aot::core {
 
 struct ImageEntry {  // a line of cmake/images.cmake
   char const* name;
-  int major, minor;  // capability; -1: the host
-  int oldest_driver; // CUDA version, for a toolkit of major 12
+  int major, minor;   // capability; -1: the host
+  int oldest_driver;  // CUDA version, for a toolkit of major 12
 };
 
 std::vector<ImageEntry> const& image_table();

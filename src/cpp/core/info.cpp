@@ -36,10 +36,11 @@ std::string image_json(ImageEntry const& entry) {
   std::string path, error, ops;
   Image const* const image = load_image(entry.name, &path, &error);
   for (uint32_t i = 0; image != nullptr && i < image->slot_count && i < FP4AOT_OP_COUNT; i++) {
-    if (image->slots[i] != nullptr) ops += (ops.empty() ? "" : ", ") + quoted(fp4aot_op_name(static_cast<fp4aot_op>(i)));
+    if (image->slots[i] != nullptr)
+      ops += (ops.empty() ? "" : ", ") + quoted(fp4aot_op_name(static_cast<fp4aot_op>(i)));
   }
-  return "{" + field("name", quoted(entry.name)) + ", " + field("capability", capability(entry.major, entry.minor)) + ", " +
-         field("path", quoted(path)) + ", " + field("error", quoted(error)) + ", " +
+  return "{" + field("name", quoted(entry.name)) + ", " + field("capability", capability(entry.major, entry.minor)) +
+         ", " + field("path", quoted(path)) + ", " + field("error", quoted(error)) + ", " +
          field("cuda_toolkit", std::to_string(image != nullptr ? image->cuda_toolkit : 0)) + ", " +
          field("ops", "[" + ops + "]") + "}";
 }
@@ -54,8 +55,8 @@ std::string device_json(NvmlDevice const& device) {
     if (!complaint.empty()) choice = {nullptr, "its image is " + std::string(choice.entry->name) + ", " + complaint};
   }
   return "{" + field("pci_index", std::to_string(device.pci_index)) + ", " + field("name", quoted(device.name)) + ", " +
-         field("uuid", quoted(device.uuid)) + ", " + field("capability", capability(device.major, device.minor)) + ", " +
-         field("visible", device.visible ? "true" : "false") + ", " +
+         field("uuid", quoted(device.uuid)) + ", " + field("capability", capability(device.major, device.minor)) +
+         ", " + field("visible", device.visible ? "true" : "false") + ", " +
          field("image", choice.entry != nullptr ? quoted(choice.entry->name) : "null") + ", " +
          field("reason", quoted(choice.why)) + "}";
 }

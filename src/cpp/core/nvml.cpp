@@ -19,9 +19,8 @@ void apply_visibility(NvmlReport* report) {
   char const* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (variable == nullptr) return;
   char const* const order = std::getenv("CUDA_DEVICE_ORDER");
-  bool const same_kind = std::all_of(report->devices.begin(), report->devices.end(), [&](NvmlDevice const& d) {
-    return d.name == report->devices.front().name;
-  });
+  bool const same_kind = std::all_of(report->devices.begin(), report->devices.end(),
+                                     [&](NvmlDevice const& d) { return d.name == report->devices.front().name; });
   bool const pci_order = same_kind || (order != nullptr && std::strcmp(order, "PCI_BUS_ID") == 0);
   for (NvmlDevice& device : report->devices) device.visible = false;
   std::string const list = std::string(variable) + ",";

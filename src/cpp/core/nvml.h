@@ -17,7 +17,8 @@ struct NvmlDevice {
 struct NvmlReport {
   std::string error;           // why NVML could not be asked; devices are then undecided, not absent
   std::string driver_version;  // "580.159.04"
-  bool visibility_decided;     // false: CUDA_VISIBLE_DEVICES names MIG instances, or ordinals of devices in an unknown order
+  bool
+      visibility_decided;  // false: CUDA_VISIBLE_DEVICES names MIG instances, or ordinals of devices in an unknown order
   std::vector<NvmlDevice> devices;
 };
 

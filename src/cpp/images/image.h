@@ -28,15 +28,15 @@ struct Slot {
   char const* (*tactic_name)(int32_t tactic);
   bool (*tactic_valid)(void const* params, int32_t tactic);  // for these sizes, strides and types
   int32_t (*default_tactic)(void const* params);             // always a valid one
-  void (*preload)();                                         // load the op's kernels on the current device; null: nothing to do
+  void (*preload)();  // load the op's kernels on the current device; null: nothing to do
 };
 
 struct Image {
   uint32_t abi_major, abi_minor;
   uint32_t slot_count, slot_size;
-  char const* name;           // "sm90a", "cpu"
-  int32_t cuda_toolkit;       // CUDART_VERSION the image was built with (13000 = 13.0); 0 for cpu
-  Slot const* const* slots;   // slot_count pointers in the order of ops.def; null: not in this image
+  char const* name;          // "sm90a", "cpu"
+  int32_t cuda_toolkit;      // CUDART_VERSION the image was built with (13000 = 13.0); 0 for cpu
+  Slot const* const* slots;  // slot_count pointers in the order of ops.def; null: not in this image
 };
 
 }  // namespace fp4aot

@@ -109,8 +109,8 @@ FP4AOT_HOST_DEVICE uint8_t e2m1_rn_satfinite(float x) {
 
 FP4AOT_HOST_DEVICE float e2m1_to_float(uint32_t code) {
   uint32_t const exponent = code >> 1 & 3, mantissa = code & 1;
-  float const magnitude = exponent == 0 ? 0.5f * static_cast<float>(mantissa)
-                                        : bits_float((exponent + 126) << 23 | mantissa << 22);
+  float const magnitude =
+      exponent == 0 ? 0.5f * static_cast<float>(mantissa) : bits_float((exponent + 126) << 23 | mantissa << 22);
   return code & 8 ? -magnitude : magnitude;
 }
 
@@ -131,8 +131,8 @@ FP4AOT_HOST_DEVICE uint8_t e4m3_rn_satfinite(float x) {
 FP4AOT_HOST_DEVICE float e4m3_to_float(uint8_t byte) {
   if ((byte & 0x7F) == kE4m3Nan) return bits_float(0x7FC00000u);
   uint32_t const exponent = byte >> 3 & 15, mantissa = byte & 7;
-  float const magnitude = exponent == 0 ? static_cast<float>(mantissa) * 0x1p-9f
-                                        : bits_float((exponent + 120) << 23 | mantissa << 20);
+  float const magnitude =
+      exponent == 0 ? static_cast<float>(mantissa) * 0x1p-9f : bits_float((exponent + 120) << 23 | mantissa << 20);
   return byte & 0x80 ? -magnitude : magnitude;
 }
 

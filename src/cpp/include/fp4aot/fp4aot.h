@@ -63,10 +63,9 @@ typedef enum fp4aot_rounding {
   FP4AOT_ROUND_FLOOR = 1 /* MXFP4, OCP MX v1.0 section 6.3: 2^(floor(log2(amax)) - 2), large values saturate */
 } fp4aot_rounding;
 
-enum { /* flags of every op */
-  FP4AOT_FLAG_PDL = 1u /* launch with programmatic stream serialization: the kernel may start before its predecessor
-                          in the stream has ended, and waits before it touches memory (sm_90 and later; else ignored) */
-};
+/* Flags of every op. PDL: launch with programmatic stream serialization, so that the kernel may start before its
+ * predecessor in the stream has ended; it waits before it touches memory (sm_90 and later; ignored elsewhere). */
+enum { FP4AOT_FLAG_PDL = 1u };
 
 /* quantize_nvfp4, quantize_mxfp4: input [rows, k] -> codes, scales.
  * silu_mul_quantize_*: input [rows, 2k], the gate in columns 0..k-1; quantises silu(gate) * up, where
@@ -77,22 +76,22 @@ enum { /* flags of every op */
 typedef struct fp4aot_quantize_params {
   size_t struct_size;
   fp4aot_device device;
-  void *stream;
+  void* stream;
   uint32_t flags;
   int32_t input_dtype; /* fp4aot_dtype */
   int64_t rows, k;
-  const void *input;
+  void const* input;
   int64_t input_stride;      /* elements from row to row, >= its columns */
-  const float *global_scale; /* NVFP4: one float on the device, finite and > 0; NULL means 1. MXFP4: NULL */
-  uint8_t *codes;            /* [rows, k/2] */
+  float const* global_scale; /* NVFP4: one float on the device, finite and > 0; NULL means 1. MXFP4: NULL */
+  uint8_t* codes;            /* [rows, k/2] */
   int64_t codes_stride;      /* bytes from row to row, >= k/2 and a multiple of 8 */
-  uint8_t *scales;           /* in scale_layout */
+  uint8_t* scales;           /* in scale_layout */
   int64_t scales_bytes;      /* size of the buffer: at least what the layout needs; bytes beyond are not touched */
   int32_t scale_layout;      /* fp4aot_scale_layout */
   int32_t rounding;          /* fp4aot_rounding, MXFP4 only */
   /* rmsnorm_quantize_* only, else NULL and 0: */
-  const void *weight;      /* [k], input dtype */
-  void *residual;          /* [rows, k], input dtype, updated in place; or NULL */
+  void const* weight;      /* [k], input dtype */
+  void* residual;          /* [rows, k], input dtype, updated in place; or NULL */
   int64_t residual_stride; /* elements */
   float epsilon;           /* >= 0, finite */
 } fp4aot_quantize_params;
@@ -101,18 +100,18 @@ typedef struct fp4aot_quantize_params {
 typedef struct fp4aot_dequantize_params {
   size_t struct_size;
   fp4aot_device device;
-  void *stream;
+  void* stream;
   uint32_t flags;
   int32_t output_dtype; /* fp4aot_dtype */
   int64_t rows, k;
-  const uint8_t *codes;
+  uint8_t const* codes;
   int64_t codes_stride; /* bytes */
-  const uint8_t *scales;
+  uint8_t const* scales;
   int64_t scales_bytes;
   int32_t scale_layout;
   int32_t reserved;
-  const float *global_scale; /* NVFP4: one float on the device; NULL means 1. MXFP4: NULL */
-  void *output;              /* [rows, k] */
+  float const* global_scale; /* NVFP4: one float on the device; NULL means 1. MXFP4: NULL */
+  void* output;              /* [rows, k] */
   int64_t output_stride;     /* elements */
 } fp4aot_dequantize_params;
 
@@ -121,14 +120,14 @@ typedef struct fp4aot_dequantize_params {
 typedef struct fp4aot_global_scale_params {
   size_t struct_size;
   fp4aot_device device;
-  void *stream;
+  void* stream;
   uint32_t flags;
   int32_t input_dtype;
   int64_t rows, k; /* any k >= 1 */
-  const void *input;
+  void const* input;
   int64_t input_stride; /* elements */
-  float *global_scale;  /* one float on the device, written */
-  void *workspace;
+  float* global_scale;  /* one float on the device, written */
+  void* workspace;
   size_t workspace_bytes;
 } fp4aot_global_scale_params;
 
@@ -137,13 +136,13 @@ typedef struct fp4aot_global_scale_params {
 typedef struct fp4aot_scale_layout_params {
   size_t struct_size;
   fp4aot_device device;
-  void *stream;
+  void* stream;
   uint32_t flags;
   int32_t reserved;
   int64_t rows, columns;
-  uint8_t *linear; /* input of swizzle_scales, output of unswizzle_scales */
+  uint8_t* linear;       /* input of swizzle_scales, output of unswizzle_scales */
   int64_t linear_stride; /* bytes from row to row, >= columns */
-  uint8_t *swizzled;
+  uint8_t* swizzled;
   int64_t swizzled_bytes; /* size of the buffer */
 } fp4aot_scale_layout_params;
 
@@ -153,34 +152,34 @@ typedef struct fp4aot_scale_layout_params {
 typedef struct fp4aot_gemm_params {
   size_t struct_size;
   fp4aot_device device;
-  void *stream;
+  void* stream;
   uint32_t flags;
   int32_t tactic; /* FP4AOT_TACTIC_DEFAULT or a number from fp4aot_list_tactics */
   int64_t m, n, k;
-  const uint8_t *a_codes;
+  uint8_t const* a_codes;
   int64_t a_stride; /* bytes */
-  const uint8_t *a_scales;
+  uint8_t const* a_scales;
   int64_t a_scales_bytes;
-  const uint8_t *b_codes;
+  uint8_t const* b_codes;
   int64_t b_stride; /* bytes */
-  const uint8_t *b_scales;
+  uint8_t const* b_scales;
   int64_t b_scales_bytes;
-  const float *alpha; /* one float on the device, or NULL for 1 */
-  const void *bias;   /* [n] on the device, or NULL */
-  void *d;            /* [m, n] */
+  float const* alpha; /* one float on the device, or NULL for 1 */
+  void const* bias;   /* [n] on the device, or NULL */
+  void* d;            /* [m, n] */
   int64_t d_stride;   /* elements, >= n */
   int32_t d_dtype;    /* fp4aot_dtype */
   int32_t bias_dtype; /* fp4aot_dtype */
-  void *workspace;    /* 16-byte aligned; may be NULL when fp4aot_gemm_*_workspace_size gives 0 */
+  void* workspace;    /* 16-byte aligned; may be NULL when fp4aot_gemm_*_workspace_size gives 0 */
   size_t workspace_bytes;
 } fp4aot_gemm_params;
 
 #define FP4AOT_TACTIC_DEFAULT (-1)
 
 /* One pair of functions for each op. workspace_size checks the sizes but not the pointers. */
-#define FP4AOT_OP(name, params)                                \
-  FP4AOT_API fp4aot_status fp4aot_##name(const params *); \
-  FP4AOT_API fp4aot_status fp4aot_##name##_workspace_size(const params *, size_t *bytes);
+#define FP4AOT_OP(name, params)                          \
+  FP4AOT_API fp4aot_status fp4aot_##name(const params*); \
+  FP4AOT_API fp4aot_status fp4aot_##name##_workspace_size(const params*, size_t* bytes);
 #include "fp4aot/ops.def"
 #undef FP4AOT_OP
 
@@ -195,15 +194,15 @@ typedef enum fp4aot_op {
 /* Tactics: every kernel x run-time choice of an op has a number (stable within an ABI major) and a readable name.
  * fp4aot_list_tactics writes at most *count numbers that are valid for these params and sets *count to how many are;
  * params is the op's struct (pointers in it may be NULL). Ops without a choice have none. */
-FP4AOT_API fp4aot_status fp4aot_list_tactics(fp4aot_op op, const void *params, int32_t *tactics, size_t *count);
-FP4AOT_API fp4aot_status fp4aot_default_tactic(fp4aot_op op, const void *params, int32_t *tactic);
-FP4AOT_API fp4aot_status fp4aot_tactic_name(fp4aot_op op, fp4aot_device device, int32_t tactic, const char **name);
+FP4AOT_API fp4aot_status fp4aot_list_tactics(fp4aot_op op, void const* params, int32_t* tactics, size_t* count);
+FP4AOT_API fp4aot_status fp4aot_default_tactic(fp4aot_op op, void const* params, int32_t* tactic);
+FP4AOT_API fp4aot_status fp4aot_tactic_name(fp4aot_op op, fp4aot_device device, int32_t tactic, char const** name);
 
 /* What the last failed call of this thread had to say; "" after none. Valid until the thread's next failing call. */
-FP4AOT_API const char *fp4aot_last_error(void);
+FP4AOT_API const char* fp4aot_last_error(void);
 
-FP4AOT_API const char *fp4aot_op_name(fp4aot_op op); /* NULL if out of range */
-FP4AOT_API const char *fp4aot_version(void);         /* "0.1.0" */
+FP4AOT_API const char* fp4aot_op_name(fp4aot_op op); /* NULL if out of range */
+FP4AOT_API const char* fp4aot_version(void);         /* "0.1.0" */
 FP4AOT_API uint32_t fp4aot_abi_version(void);        /* major << 16 | minor of the library loaded */
 
 /* 1 if the image that serves this device has a kernel for the op, 0 if not or if no image serves the device (then
@@ -215,11 +214,11 @@ FP4AOT_API int fp4aot_supports(fp4aot_op op, fp4aot_device device);
 FP4AOT_API fp4aot_status fp4aot_preload(fp4aot_device device);
 
 /* The image bound to this device ("sm90a", "cpu"), binding it if need be. */
-FP4AOT_API fp4aot_status fp4aot_image_name(fp4aot_device device, const char **name);
+FP4AOT_API fp4aot_status fp4aot_image_name(fp4aot_device device, char const** name);
 
 /* JSON about images, devices as NVML sees them, drivers, ops, and why an image was or was not chosen. Creates no CUDA
  * context and does not call cuInit. Owned by the library, valid until this thread's next call. */
-FP4AOT_API const char *fp4aot_info_json(void);
+FP4AOT_API const char* fp4aot_info_json(void);
 
 #ifdef __cplusplus
 }

@@ -47,12 +47,12 @@ inline fp4aot_gemm_params params(fp4aot_device device, void* stream) {
   return p;
 }
 
-#define FP4AOT_OP(name, Params)                            \
+#define FP4AOT_OP(name, Params)                                   \
   inline void name(Params const& p) { check(fp4aot_##name(&p)); } \
-  inline size_t name##_workspace_size(Params const& p) {   \
-    size_t bytes = 0;                                      \
-    check(fp4aot_##name##_workspace_size(&p, &bytes));     \
-    return bytes;                                          \
+  inline size_t name##_workspace_size(Params const& p) {          \
+    size_t bytes = 0;                                             \
+    check(fp4aot_##name##_workspace_size(&p, &bytes));            \
+    return bytes;                                                 \
   }
 #include "fp4aot/ops.def"
 #undef FP4AOT_OP
