@@ -105,6 +105,15 @@ int cuCtxPopCurrent_v2(void** context) {
   stack.pop_back();
   return 0;
 }
+int cuCtxSetCurrent(void* context) {
+  log("cuCtxSetCurrent");
+  current = context;
+  return 0;
+}
+int cuPointerGetAttribute(void*, int, unsigned long long) {
+  log("cuPointerGetAttribute");
+  return 1;
+}
 int cuGetErrorString(int, char const** text) {
   *text = "the fake driver says no";
   return 0;

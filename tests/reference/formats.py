@@ -65,11 +65,12 @@ def unpack_codes(packed: np.ndarray) -> np.ndarray:
 
 def round_to(values: np.ndarray, dtype: str) -> np.ndarray:
     """Values rounded once (nearest even) to "bf16", "fp16" or "fp32", as float32. Overflow gives infinity."""
-    values = np.asarray(values, np.float64)
-    if dtype == "fp32":
-        return values.astype(np.float32)
-    if dtype == "fp16":
-        return values.astype(np.float16).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(values).astype(np.float64)
+        if dtype == "fp32":
+            return values.astype(np.float32)
+        if dtype == "fp16":
+            return values.astype(np.float16).astype(np.float32)
     assert dtype == "bf16"
     mantissa, exponent = np.frexp(values)  # |mantissa| in [0.5, 1)
     bits = np.minimum(8, 8 + exponent + 125)  # subnormals (below 2^-126) have fewer

@@ -1,0 +1,342 @@
+"""Processes and environments: fork, threads, no torch, instruction sets, the command line."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import fp4aot
+import installed
+import numpy as np
+import pytest
+import reference
+import torch
+from operands import bytes_of, random_rows
+
+FORK = """
+import os, sys
+import numpy as np, torch
+import fp4aot
+torch.manual_seed(0)
+x = torch.randn(512, 1024)
+def work():
+    codes, scales = fp4aot.quantize_nvfp4(x)
+    return fp4aot.gemm_nvfp4(codes, codes, scales, scales, out_dtype=torch.float32)
+expected = work() if sys.argv[1] == "used" else None
+children = []
+for child in range(3):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            got = work()
+            os._exit(0 if expected is None or torch.equal(got, expected) else 1)
+        except BaseException as error:
+            print(error, file=sys.stderr)
+            os._exit(2)
+    children.append(pid)
+mine = work()
+assert expected is None or torch.equal(mine, expected)
+assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0, 0]
+print("done")
+"""
+
+
+@pytest.mark.parametrize("state", ["unused", "used"])
+def test_fork(state):
+    """A child can use the ops whether the parent has (and so has started threads) or not; the parent goes on."""
+    assert "done" in installed.python(FORK, state, env={"FP4AOT_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore"}).stdout
+
+
+def test_threads(device):
+    """Threads that call at the same time, each with its own shapes, get their own right results."""
+    failures = []
+
+    def work(seed: int) -> None:
+        try:
+            rng = np.random.default_rng(seed)
+            for _ in range(10):
+                values = random_rows(rng, int(rng.integers(1, 200)), 16 * int(rng.integers(1, 20)), "special")
+                codes, scales = fp4aot.quantize_nvfp4(torch.from_numpy(values).to(device), scale_layout="linear")
+                expected = reference.quantize(values, "nvfp4")
+                assert np.array_equal(bytes_of(codes), reference.pack_codes(expected[0]))
+                assert np.array_equal(bytes_of(scales), expected[1])
+                with pytest.raises(ValueError, match=f"k = {16 * seed + 8}"):
+                    fp4aot.quantize_nvfp4(torch.zeros(1, 16 * seed + 8, device=device))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+
+
+def test_large_product_from_two_threads():
+    torch.manual_seed(0)
+    codes, scales = fp4aot.quantize_mxfp4(torch.randn(512, 512))
+    expected = fp4aot.gemm_mxfp4(codes, codes, scales, scales)
+    results: list[torch.Tensor] = []
+
+    def work() -> None:
+        results.extend(fp4aot.gemm_mxfp4(codes, codes, scales, scales) for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 10
+    assert all(torch.equal(result, expected) for result in results)
+
+
+INSTRUCTION_SETS = """
+import hashlib, sys
+import numpy as np
+sys.modules["torch"] = None  # NumPy path: quick to start
+import fp4aot
+from operands_numpy import rows
+digest = hashlib.sha256()
+for kind in ("normal", "wide", "special"):
+    x = rows(kind)
+    for values in (x, x.astype(np.float16)):
+        for layout in ("swizzled", "linear"):
+            for global_scale in (1.0, 0.37, 2.0**100):
+                for part in fp4aot.quantize_nvfp4(values, global_scale, scale_layout=layout):
+                    digest.update(part.tobytes())
+            for rounding in ("ceil", "floor"):
+                for part in fp4aot.quantize_mxfp4(values, rounding=rounding, scale_layout=layout):
+                    digest.update(part.tobytes())
+        digest.update(fp4aot.nvfp4_global_scale(values).tobytes())
+codes, scales = fp4aot.quantize_mxfp4(rows("normal"))
+digest.update(fp4aot.dequantize_mxfp4(codes, scales).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_instruction_sets_give_the_same_bytes(tmp_path):
+    """The fallbacks of the cpu image and any number of threads; each asked for in a process of its own."""
+    (tmp_path / "operands_numpy.py").write_text(
+        "import numpy as np\n"
+        "def rows(kind):\n"
+        "    rng = np.random.default_rng(1)\n"
+        "    x = rng.standard_normal((257, 544)).astype(np.float32)\n"
+        "    if kind == 'wide':\n"
+        "        with np.errstate(all='ignore'):\n"
+        "            x = np.ldexp(x, rng.integers(-145, 125, (257, 1)) + rng.integers(-12, 3, x.shape)).astype(np.float32)\n"
+        "    if kind == 'special':\n"
+        "        x[rng.random(x.shape) < 0.02] = np.nan\n"
+        "        x[rng.random(x.shape) < 0.02] = -np.inf\n"
+        "        x[rng.random(x.shape) < 0.2] = -0.0\n"
+        "    return x\n"
+    )
+    digests = {}
+    for isa in ("portable", "avx2", "avx512", None):
+        for threads in ("1", "3"):
+            env = {"FP4AOT_CPU_ISA": isa, "FP4AOT_NUM_THREADS": threads, "PYTHONPATH": str(tmp_path)}
+            env["PYTHONWARNINGS"] = "ignore"
+            digests[isa, threads] = installed.python(INSTRUCTION_SETS, env=env).stdout.strip()
+    assert len(set(digests.values())) == 1, digests
+
+
+PRODUCT = """
+import sys
+import numpy as np
+sys.modules["torch"] = None
+import fp4aot, reference
+rng = np.random.default_rng(0)
+for format in ("nvfp4", "mxfp4"):
+    for m, n, k in ((1, 24, 96), (5, 8, 32), (70, 136, 480)):
+        vector = reference.VECTOR[format]
+        operands = []
+        for rows in (m, n):
+            codes = rng.integers(0, 16, (rows, k)).astype(np.uint8)
+            low = 0x28 if format == "nvfp4" else 124
+            scales = rng.integers(low, low + 8, (rows, k // vector)).astype(np.uint8)
+            operands.append((codes, scales))
+        arguments = [reference.pack_codes(codes) for codes, _ in operands]
+        arguments += [reference.swizzle(scales) for _, scales in operands]
+        values = [reference.dequantize(codes, scales, format) for codes, scales in operands]
+        for dtype, name in ((np.float32, "fp32"), (np.float16, "fp16")):
+            out = getattr(fp4aot, "gemm_" + format)(*arguments, 0.125, out_dtype=dtype)
+            assert out.dtype == dtype
+            reference.assert_product(out, reference.product(*values, 0.125), k, name, norm=False)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2", "avx512"])
+def test_products_of_every_instruction_set(isa):
+    assert "done" in installed.python(PRODUCT, env={"FP4AOT_CPU_ISA": isa}).stdout
+
+
+NO_TORCH = """
+import sys
+sys.modules["torch"] = None  # import torch raises ModuleNotFoundError
+import json
+import numpy as np
+import fp4aot, reference
+x = np.random.default_rng(0).standard_normal((2, 20, 96)).astype(np.float32)
+scale = fp4aot.nvfp4_global_scale(x)
+assert scale.dtype == np.float32 and scale.shape == () and scale == reference.nvfp4_global_scale(x)
+codes, scales = fp4aot.quantize_nvfp4(x, scale)
+want_codes, want_scales = reference.quantize(x.reshape(40, 96), "nvfp4", scale)
+assert codes.dtype == scales.dtype == np.uint8 and codes.shape == (2, 20, 48)
+assert np.array_equal(codes.reshape(40, 48), reference.pack_codes(want_codes))
+assert np.array_equal(scales, reference.swizzle(want_scales))
+assert np.array_equal(fp4aot.unswizzle_scales(scales, 40, 6), want_scales)
+assert np.array_equal(fp4aot.swizzle_scales(want_scales), scales)
+back = fp4aot.dequantize_nvfp4(codes, scales, scale)
+assert back.dtype == np.float32 and back.shape == x.shape
+assert np.allclose(back, x, atol=0.9)
+codes, scales = fp4aot.quantize_mxfp4(x.astype(np.float16), rounding="floor", scale_layout="linear")
+want = reference.quantize(x.astype(np.float16).reshape(40, 96).astype(np.float32), "mxfp4", rounding="floor")
+assert np.array_equal(codes.reshape(40, 48), reference.pack_codes(want[0]))
+assert np.array_equal(scales.reshape(40, 3), want[1])
+codes, scales = fp4aot.silu_mul_quantize_nvfp4(x)
+assert codes.shape == (2, 20, 24)
+residual = np.ones_like(x)
+fp4aot.rmsnorm_quantize_nvfp4(x, np.ones(96, np.float32), residual=residual)
+assert np.array_equal(residual, x + 1)
+out = np.zeros((40, 56), np.uint8)[:, :48]
+fp4aot.quantize_nvfp4(x.reshape(40, 96), out=(out, np.zeros((128, 8), np.uint8)))
+empty, _ = fp4aot.quantize_nvfp4(np.zeros((0, 32), np.float32))
+assert empty.shape == (0, 16)
+for bad, text in ((x[..., ::2], "contiguous"), (x.astype(np.float64), "float64"), (x[..., :40], "multiple of 16"),
+                  (x.astype(">f4"), "native")):
+    try:
+        fp4aot.quantize_nvfp4(bad)
+    except (ValueError, TypeError) as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("accepted " + text)
+x.flags.writeable = False
+fp4aot.quantize_nvfp4(x)
+codes.flags.writeable = False
+try:
+    fp4aot.quantize_nvfp4(x, out=(codes, scales))
+except ValueError as error:
+    assert "read-only" in str(error)
+else:
+    raise AssertionError("wrote to a read-only array")
+try:
+    import fp4aot.nn
+except ImportError as error:
+    assert "torch" in str(error)
+else:
+    raise AssertionError("fp4aot.nn without torch")
+assert fp4aot.image_name("cpu") == "cpu" and fp4aot.supports("gemm_nvfp4", "cpu")
+json.dumps(fp4aot.info())
+assert sys.modules["torch"] is None
+print("done")
+"""
+
+
+def test_numpy_without_torch():
+    assert "done" in installed.python(NO_TORCH).stdout
+
+
+def test_numpy_bfloat16_and_torch_agree():
+    import ml_dtypes
+
+    values = random_rows(np.random.default_rng(0), 65, 96, "special")
+    with np.errstate(invalid="ignore"):
+        array = values.astype(ml_dtypes.bfloat16)
+    codes, scales = fp4aot.quantize_nvfp4(array, np.float32(3))
+    tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    tensor_codes, tensor_scales = fp4aot.quantize_nvfp4(tensor, torch.tensor(3.0))
+    assert np.array_equal(codes, bytes_of(tensor_codes))
+    assert np.array_equal(scales.view(np.uint8), bytes_of(tensor_scales))
+
+
+def test_import_is_light():
+    """fp4aot imports neither torch nor numpy by itself, and quickly: torch is the caller's choice."""
+    code = """
+import sys, time
+start = time.perf_counter()
+import fp4aot
+print(time.perf_counter() - start)
+assert "torch" not in sys.modules and "numpy" not in sys.modules, "fp4aot imported torch or numpy"
+"""
+    seconds = min(float(installed.python(code).stdout) for _ in range(3))
+    assert seconds < 0.1
+
+
+def test_import_with_torch_adds_little():
+    code = """
+import torch, time
+start = time.perf_counter()
+import fp4aot
+print(time.perf_counter() - start)
+torch.ops.fp4aot.quantize_nvfp4
+"""
+    seconds = min(float(installed.python(code).stdout) for _ in range(3))
+    assert seconds < 0.2, "100 ms is the aim; twice that on a loaded machine is a regression"
+
+
+def test_torch_imported_later():
+    code = """
+import fp4aot
+import torch
+codes, scales = fp4aot.quantize_nvfp4(torch.ones(4, 32))
+assert codes.dtype == torch.uint8
+torch.ops.fp4aot.gemm_nvfp4
+print("done")
+"""
+    assert "done" in installed.python(code).stdout
+
+
+def test_cuda_request_without_a_driver(tmp_path):
+    """A clear error that names the driver, from the NumPy-only package too."""
+    (tmp_path / "libcuda.so.1").write_text("not a library")
+    code = """
+import sys
+sys.modules["torch"] = None
+import fp4aot
+assert not fp4aot.supports("gemm_nvfp4", "cuda:0")
+try:
+    fp4aot.preload("cuda:0")
+except fp4aot.LoadError as error:
+    assert "libcuda.so.1" in str(error) and "driver" in str(error)
+    print("done")
+"""
+    assert "done" in installed.python(code, env={"LD_LIBRARY_PATH": str(tmp_path)}).stdout
+
+
+def test_force_image_of_the_cpu_does_not_serve_cuda(tmp_path):
+    code = """
+import fp4aot
+assert fp4aot.image_name("cpu") == "cpu"
+print(fp4aot.info()["force_image"])
+"""
+    assert installed.python(code, env={"FP4AOT_FORCE_IMAGE": "sm90a"}).stdout.strip() == "sm90a"
+
+
+def test_info_json():
+    done = subprocess.run([sys.executable, "-m", "fp4aot", "info", "--json"], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    info = json.loads(done.stdout)
+    images = {image["name"]: image for image in info["images"]}
+    assert set(installed.image_names()) <= set(images)
+    for name in installed.image_names():
+        assert images[name]["error"] == ""
+        assert {"quantize_nvfp4", "gemm_nvfp4", "gemm_mxfp4"} <= set(images[name]["ops"])
+    assert images["cpu"]["ops"] and images["cpu"]["capability"] is None
+    assert info["version"] == fp4aot.__version__
+    for image in info["images"]:
+        if image["name"] not in installed.image_names():
+            assert image["error"], "an image that is not there is explained"
+
+
+def test_info_text():
+    done = subprocess.run([sys.executable, "-m", "fp4aot", "info"], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    for piece in (fp4aot.__version__, "cpu", "gemm", "quantize", "driver"):
+        assert piece in done.stdout
+
+
+def test_unknown_command():
+    done = subprocess.run([sys.executable, "-m", "fp4aot", "nonsense"], capture_output=True, text=True, cwd="/")
+    assert done.returncode != 0
+    assert "nonsense" in done.stderr
