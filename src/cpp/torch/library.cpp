@@ -1,19 +1,43 @@
 // Registers fp4aot::* for CPU and CUDA. The ops have fakes in Python (fp4aot/torch_fakes.py).
+#include <dlfcn.h>
+
 #include <stdexcept>
 #include <string>
 
 #include "torch/call.h"
 
-// In libtorch_cuda, which a CPU build of torch does not have: null there, and then no CUDA tensor reaches us.
-extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index, void** stream);
-
 namespace fp4aot::torch_binding {
+
+namespace {
+
+using CurrentStream = AOTITorchError (*)(int32_t device_index, void** stream);
+
+// The getter is in libtorch_cuda.so, which a CPU build of torch does not have, so it is no link-time dependency. Torch has
+// loaded it by the time that a CUDA tensor exists; libtorch.so depends on it in builds that name it otherwise.
+CurrentStream find_current_stream() {
+  for (char const* library : {"libtorch_cuda.so", "libtorch.so"}) {
+    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    if (void* const symbol = dlsym(handle, "aoti_torch_get_current_cuda_stream")) {
+      return reinterpret_cast<CurrentStream>(symbol);
+    }
+    dlclose(handle);
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 void* current_stream(fp4aot_device device) {
   if (device.type != FP4AOT_CUDA) return nullptr;
+  static CurrentStream const get = find_current_stream();
+  if (get == nullptr) {
+    throw std::runtime_error(
+        "fp4aot: a CUDA tensor was given, but this torch has no CUDA stream getter "
+        "(aoti_torch_get_current_cuda_stream). Install a CUDA build of torch >= 2.10.");
+  }
   void* stream = nullptr;
-  if (aoti_torch_get_current_cuda_stream == nullptr ||
-      aoti_torch_get_current_cuda_stream(device.index, &stream) != AOTI_TORCH_SUCCESS) {
+  if (get(device.index, &stream) != AOTI_TORCH_SUCCESS) {
     throw std::runtime_error("fp4aot: torch gave no current stream for " + device_text(device) + torch_error_text());
   }
   return stream;
