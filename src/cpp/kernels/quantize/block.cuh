@@ -8,31 +8,64 @@
 
 namespace fp4aot {
 
-// formats.h nvfp4_block_scale with shorter arithmetic. The quotient by 6 is one multiplication and one correction
-// (correctly rounded), after a clamp that keeps the saturated scale 448 and makes infinity finite. For products so small
-// that the correction underflows the byte is 0 in both.
-__device__ __forceinline__ BlockScale nvfp4_scale(float amax, float global_scale) {
-  if (!is_finite(amax) || !is_finite(global_scale) || !(global_scale > 0.0f)) return {kE4m3Nan, true, 0.0f};
-  constexpr float kSixth = 1.0f / 6.0f;
-  float const product = fminf(__fmul_rn(global_scale, amax), 4096.0f);
-  float const estimate = __fmul_rn(product, kSixth);
-  float const quotient = __fmaf_rn(__fmaf_rn(-6.0f, estimate, product), kSixth, estimate);
-  uint8_t const byte = e4m3_from_float(quotient);
-  // A zero block divides by 1 instead of 0: the division's slow path would be taken for nothing.
-  float const r = __fdiv_rn(global_scale, byte == 0 ? 1.0f : e4m3_as_float(byte));
-  return {byte, false, byte == 0 ? 0.0f : fminf(r, FLT_MAX)};
-}
-
 template <Format kFormat, class T>
 inline constexpr int kBlockWords = kVector<kFormat> / Element<T>::kPerWord;
 
 template <Format kFormat>
 inline constexpr int kCodeWords = kVector<kFormat> / 8;
 
-// Returns the scale byte. Codec: see SoftwareE2m1. global_scale is for NVFP4, floor_rounding for MXFP4.
+// What is the same for all blocks of a launch.
+template <Format kFormat>
+struct Scaler;
+
+template <>
+struct Scaler<Format::kNvfp4> {
+  float global_scale;
+  float amax_limit;  // a block is sound if its amax is below: infinity, or -1 if the global scale is invalid
+  bool moderate;     // no quotient of the global scale and a block scale is extreme
+  bool tiny;         // such a quotient may be subnormal
+
+  __device__ __forceinline__ Scaler(float const* pointer, bool /*floor_rounding*/) {
+    global_scale = pointer == nullptr ? 1.0f : *pointer;
+    amax_limit = global_scale > 0.0f && is_finite(global_scale) ? bits_float(0x7F800000u) : -1.0f;
+    moderate = global_scale >= kGlobalScaleMin && global_scale <= kGlobalScaleMax;
+    tiny = global_scale < kGlobalScaleMin;
+  }
+
+  // formats.h nvfp4_block_scale with shorter arithmetic. The quotient by 6 is one multiplication and one correction
+  // (correctly rounded), after a clamp that keeps the saturated scale 448 and makes infinity finite. For products so
+  // small that the correction underflows the byte is 0 in both.
+  __device__ __forceinline__ BlockScale operator()(float amax) const {
+    constexpr float kSixth = 1.0f / 6.0f;
+    bool const poisoned = !(amax < amax_limit);
+    float const product = fminf(__fmul_rn(global_scale, amax), 4096.0f);
+    float const estimate = __fmul_rn(product, kSixth);
+    float const quotient = __fmaf_rn(__fmaf_rn(-6.0f, estimate, product), kSixth, estimate);
+    uint8_t const byte = e4m3_from_float(quotient);
+    float const scale = e4m3_as_float(byte);
+    float const r = __builtin_expect(moderate, 1) ? divide_moderate(global_scale, scale)
+                                                  : fminf(__fdiv_rn(global_scale, scale), FLT_MAX);
+    return {poisoned ? kE4m3Nan : byte, poisoned, byte == 0 ? 0.0f : r};
+  }
+};
+
+template <>
+struct Scaler<Format::kMxfp4> {
+  bool floor_rounding;
+  static constexpr bool tiny = false;  // r is a power of two: it never loses bits
+
+  __device__ __forceinline__ Scaler(float const* /*global_scale*/, bool floor) : floor_rounding(floor) {}
+
+  __device__ __forceinline__ BlockScale operator()(float amax) const {
+    return mxfp4_block_scale(amax, floor_rounding);
+  }
+};
+
+// Returns the scale byte. Codec: see SoftwareE2m1.
 template <class Codec, Format kFormat, class T>
-__device__ __forceinline__ uint8_t encode_block(uint32_t const (&words)[kBlockWords<kFormat, T>], float global_scale,
-                                                bool floor_rounding, uint32_t (&codes)[kCodeWords<kFormat>]) {
+__device__ __forceinline__ uint8_t encode_block(uint32_t (&words)[kBlockWords<kFormat, T>],
+                                                Scaler<kFormat> const& scaler,
+                                                uint32_t (&codes)[kCodeWords<kFormat>]) {
   constexpr int kWords = kBlockWords<kFormat, T>;
   uint32_t partial[kWords / 2];  // a tree: the maxima do not wait for one another
 #pragma unroll
@@ -42,12 +75,18 @@ __device__ __forceinline__ uint8_t encode_block(uint32_t const (&words)[kBlockWo
 #pragma unroll
     for (int i = 0; i < width; ++i) partial[i] = Element<T>::abs_max(partial[i], partial[i + width]);
   }
-  float const amax = Element<T>::magnitude(partial[0]);
-  BlockScale scale;
-  if constexpr (kFormat == Format::kNvfp4) {
-    scale = nvfp4_scale(amax, global_scale);
-  } else {
-    scale = mxfp4_block_scale(amax, floor_rounding);
+  BlockScale const scale = scaler(Element<T>::magnitude(partial[0]));
+  float factor = scale.r * Codec::kFactor;
+  if (Codec::kFactor != 1.0f && __builtin_expect(scaler.tiny, 0)) {  // scale the elements instead, of which only large ones matter here
+    factor = scale.r;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      float x[Element<T>::kPerWord];
+      Element<T>::unpack(words[i], x);
+#pragma unroll
+      for (int j = 0; j < Element<T>::kPerWord; ++j) x[j] *= Codec::kFactor;
+      words[i] = Element<T>::pack(x);
+    }
   }
   uint32_t const mask = scale.poisoned ? 0u : ~0u;
 #pragma unroll
@@ -58,7 +97,7 @@ __device__ __forceinline__ uint8_t encode_block(uint32_t const (&words)[kBlockWo
     for (int j = 0; j < kWordsOf8; ++j) {
       Element<T>::unpack(words[i * kWordsOf8 + j], x + j * Element<T>::kPerWord);
     }
-    codes[i] = Codec::encode8(x, scale.r) & mask;
+    codes[i] = Codec::encode8(x, factor, e2m1_signs<T>(words + i * kWordsOf8)) & mask;
   }
   return scale.byte;
 }

@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(Rmsno
   T const* const weight = static_cast<T const*>(args.weight);
 
   pdl_wait();
-  float const global_scale = args.global_scale == nullptr ? 1.0f : *args.global_scale;
+  Scaler<kFormat> const scaler(args.global_scale, false);
   // The bound is the CTA's, for the barriers of the reduction.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < args.rows_stored;
        first += static_cast<int64_t>(gridDim.x) * groups) {
@@ -122,6 +122,9 @@ __global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(Rmsno
     float const k = static_cast<float>(static_cast<int64_t>(columns) * kNvfp4Vector);
     float const factor = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(__fdiv_rn(sum, k), args.epsilon)));
 
+    uint8_t* const scales_row = args.scales + (args.swizzled ? scale_offset(row, 0, columns) : row * columns);
+    bool const row_stored = row < args.rows_stored;
+
     auto const finish = [&](unsigned c, uint32_t(&x)[kWords]) {
       uint8_t byte = 0;  // padding
       if (row_exists && c < columns) {
@@ -129,16 +132,12 @@ __global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(Rmsno
         load_words<T, kWords, kAligned>(weight + static_cast<int64_t>(c) * kNvfp4Vector, w);
         normalise<T>(x, w, factor);
         uint32_t codes[kCodeWords<kFormat>];
-        byte = encode_block<Codec, kFormat, T>(x, global_scale, false, codes);
+        byte = encode_block<Codec, kFormat, T>(x, scaler, codes);
         store_codes(args.codes + row * args.codes_stride + static_cast<int64_t>(c) * (kNvfp4Vector / 2), codes,
                     kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
       }
-      if (args.swizzled) {
-        if (row < args.rows_stored && c < static_cast<unsigned>(args.columns_stored)) {
-          args.scales[scale_offset(row, c, columns)] = byte;
-        }
-      } else if (row_exists && c < columns) {
-        args.scales[row * columns + c] = byte;
+      if (row_stored && c < static_cast<unsigned>(args.columns_stored)) {
+        scales_row[args.swizzled ? static_cast<int64_t>(c / 4) * kScaleAtomBytes + c % 4 : c] = byte;
       }
     };
     if constexpr (kBlocks > 0) {
@@ -216,9 +215,11 @@ struct RmsnormQuantize {
     int64_t const a_thread = (args.columns_stored + (int64_t{1} << threads_log2) - 1) >> threads_log2;
     int const blocks = a_thread <= 1 ? 1 : a_thread <= 2 ? 2 : a_thread <= 4 ? 4 : 0;
     int64_t const groups = kRmsnormThreads >> threads_log2;
-    int64_t const grid = (args.rows_stored + groups - 1) / groups;
-    return fp4aot::launch({op, p.stream, p.flags, message}, choose(p.input_dtype, aligned, blocks),
-                          dim3(static_cast<unsigned>(grid < kMaxGridX ? grid : kMaxGridX)), kRmsnormThreads, args);
+    int64_t const groups_of_rows = (args.rows_stored + groups - 1) / groups;
+    int64_t const rounds = (groups_of_rows + Policy::kRmsnormCtas - 1) / Policy::kRmsnormCtas;
+    dim3 const grid(static_cast<unsigned>((groups_of_rows + rounds - 1) / rounds));
+    return fp4aot::launch({op, p.stream, p.flags, message}, choose(p.input_dtype, aligned, blocks), grid,
+                          kRmsnormThreads, args);
   }
 };
 

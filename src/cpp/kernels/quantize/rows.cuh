@@ -21,9 +21,10 @@ struct QuantizeRowsArgs {
   uint8_t* codes;
   int64_t codes_stride;
   uint8_t* scales;
-  int64_t rows;
   int64_t row_tiles;
-  int64_t scale_tile_bytes;         // from a tile of rows to the next
+  int64_t scale_tile_bytes;                       // from a tile of rows to the next
+  int64_t input_step, codes_step, scale_step;     // bytes from a CTA's tile of rows to its next
+  int32_t last_tile_rows;                         // that exist
   int32_t columns, columns_stored;  // blocks a row; with padding
   int32_t codes_alignment;
   int32_t tile_columns_log2;  // linear: a CTA's tile is 2^this columns wide
@@ -56,7 +57,9 @@ struct BlockSource {
         Element<T>::unpack(up[i], factor);
 #pragma unroll
         for (int j = 0; j < kPerWord; ++j) {
-          gate[j] = __fmul_rn(__fdiv_rn(gate[j], __fadd_rn(1.0f, expf(-gate[j]))), factor[j]);
+          // The bound keeps the quotient of a finite gate from 0 * infinity; it is -0 there as with infinity.
+          float const divisor = __fadd_rn(1.0f, fminf(expf(-gate[j]), FLT_MAX));
+          gate[j] = __fmul_rn(divide_moderate(gate[j], divisor), factor[j]);
         }
         words[i] = Element<T>::pack(gate);
       }
@@ -90,17 +93,16 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(Quantiz
     scale_index = static_cast<int64_t>(row_in_tile) * args.columns + column;
     scale_step = kLinearTileStep;
   }
-  unsigned const columns = args.columns, columns_stored = args.columns_stored;
+  unsigned const columns = args.columns;
   unsigned const first_row = blockIdx.y * tile_rows + row_in_tile;  // at most 65535 * 256
-  int64_t row = first_row;
   uint8_t const* input = args.input + first_row * args.input_stride + static_cast<int64_t>(column) * kBlockBytes;
   uint8_t* codes_out = args.codes + first_row * args.codes_stride + static_cast<int64_t>(column) * (kVector<kFormat> / 2);
   uint8_t* scales_out = args.scales + blockIdx.y * args.scale_tile_bytes + scale_index;
 
   pdl_wait();
-  float const global_scale = args.global_scale == nullptr ? 1.0f : *args.global_scale;
+  Scaler<kFormat> const scaler(args.global_scale, args.floor_rounding);
   for (int64_t tile = blockIdx.y; tile < args.row_tiles; tile += gridDim.y) {
-    bool const row_exists = row < args.rows;
+    bool const row_exists = row_in_tile < args.last_tile_rows || tile != args.row_tiles - 1;
     BlockSource<kFormat, T, kAligned, kSiluMul> block[kTiles];
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {  // all loads before the first conversion
@@ -115,16 +117,17 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(Quantiz
       if (row_exists && c < columns) {
         block[i].apply();
         uint32_t codes[kCodeWords<kFormat>];
-        byte = encode_block<Codec, kFormat, T>(block[i].words, global_scale, args.floor_rounding, codes);
+        byte = encode_block<Codec, kFormat, T>(block[i].words, scaler, codes);
         store_codes(codes_out + i * column_step * (kVector<kFormat> / 2), codes,
                     kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
       }
-      if (c < columns_stored && (row_exists || args.swizzled)) scales_out[i * scale_step] = byte;
+      if (c < static_cast<unsigned>(args.columns_stored) && (row_exists || args.swizzled)) {
+        scales_out[i * scale_step] = byte;
+      }
     }
-    row += gridDim.y * tile_rows;
-    input += gridDim.y * tile_rows * args.input_stride;
-    codes_out += gridDim.y * tile_rows * args.codes_stride;
-    scales_out += gridDim.y * args.scale_tile_bytes;
+    input += args.input_step;
+    codes_out += args.codes_step;
+    scales_out += args.scale_step;
   }
 }
 
@@ -135,25 +138,32 @@ struct QuantizeRows {
     int tiles;
   };
 
-  template <class T, bool kAligned>
+  template <class T, bool kAligned, int kTiles>
   static Choice choice() {
-    constexpr int kTiles = kAligned ? Policy::template quantize_tiles<kFormat, T, kSiluMul>() : 1;
     return {reinterpret_cast<void const*>(
                 &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles>),
             kTiles};
   }
 
-  static Choice choose(int32_t dtype, bool aligned) {
+  template <class T>
+  static Choice choose(bool aligned, bool large) {
+    if (!aligned) return choice<T, false, 1>();
+    return large ? choice<T, true, Policy::template quantize_tiles<kFormat, T, kSiluMul>()>() : choice<T, true, 1>();
+  }
+
+  static Choice choose(int32_t dtype, bool aligned, bool large) {
     switch (dtype) {
-      case FP4AOT_BF16: return aligned ? choice<__nv_bfloat16, true>() : choice<__nv_bfloat16, false>();
-      case FP4AOT_FP16: return aligned ? choice<__half, true>() : choice<__half, false>();
-      default: return aligned ? choice<float, true>() : choice<float, false>();
+      case FP4AOT_BF16: return choose<__nv_bfloat16>(aligned, large);
+      case FP4AOT_FP16: return choose<__half>(aligned, large);
+      default: return choose<float>(aligned, large);
     }
   }
 
   static void preload() {
     for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
-      for (bool aligned : {false, true}) preload_kernel(choose(dtype, aligned).kernel);
+      for (bool aligned : {false, true}) {
+        for (bool large : {false, true}) preload_kernel(choose(dtype, aligned, large).kernel);
+      }
     }
   }
 
@@ -170,13 +180,12 @@ struct QuantizeRows {
     args.codes = p.codes;
     args.codes_stride = p.codes_stride;
     args.scales = p.scales;
-    args.rows = p.rows;
     args.columns = static_cast<int32_t>(columns);
     args.codes_alignment = codes_alignment(p.codes, p.codes_stride);
     args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
     args.floor_rounding = p.rounding == FP4AOT_ROUND_FLOOR;
     bool const aligned = args.codes_alignment >= 8 && rows_aligned(p.input, args.input_stride, 16);
-    Choice const chosen = choose(p.input_dtype, aligned);
+    Choice const chosen = choose(p.input_dtype, aligned, p.rows * columns >= Policy::kQuantizeLargeBlocks);
     int64_t tile_rows, grid_x;
     if (args.swizzled) {
       args.columns_stored = static_cast<int32_t>(round_up(columns, kScaleAtomColumns));
@@ -196,8 +205,12 @@ struct QuantizeRows {
       grid_x = (columns + (chosen.tiles << width_log2) - 1) / (chosen.tiles << width_log2);
     }
     args.row_tiles = (p.rows + tile_rows - 1) / tile_rows;
-    dim3 const grid(static_cast<unsigned>(grid_x),
-                    static_cast<unsigned>(args.row_tiles < kMaxGridY ? args.row_tiles : kMaxGridY));
+    args.last_tile_rows = static_cast<int32_t>(p.rows - (args.row_tiles - 1) * tile_rows);
+    int64_t const grid_y = Policy::quantize_grid_y(grid_x, args.row_tiles);
+    args.input_step = grid_y * tile_rows * args.input_stride;
+    args.codes_step = grid_y * tile_rows * args.codes_stride;
+    args.scale_step = grid_y * args.scale_tile_bytes;
+    dim3 const grid(static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y));
     return fp4aot::launch({op, p.stream, p.flags, message}, chosen.kernel, grid, kQuantizeThreads, args);
   }
 };

@@ -1,6 +1,6 @@
 // swizzle_scales and unswizzle_scales: a thread moves 16 bytes of a scale atom, which are 4 columns of the rows
-// r, r + 32, r + 64, r + 96; a warp moves an atom; the warps of a CTA take neighbouring atoms, whose linear bytes share
-// sectors of memory.
+// r, r + 32, r + 64, r + 96, and a warp an atom. A CTA passes 8 neighbouring atoms through shared memory, so that each row
+// of linear bytes is moved by whole sectors.
 #ifndef FP4AOT_KERNELS_SCALES_SWIZZLE_CUH_
 #define FP4AOT_KERNELS_SCALES_SWIZZLE_CUH_
 
@@ -22,62 +22,71 @@ struct ScaleLayoutArgs {
 };
 
 constexpr int kScaleLayoutThreads = 256;
+constexpr int kScaleLayoutAtoms = kScaleLayoutThreads / 32;  // a CTA
 
 template <bool kToSwizzled>
 __global__ void __launch_bounds__(kScaleLayoutThreads) scale_layout_kernel(ScaleLayoutArgs const args) {
   pdl_launch_dependents();
-  int64_t const atom = static_cast<int64_t>(blockIdx.x) * (kScaleLayoutThreads / 32) + threadIdx.x / 32;
-  int64_t const column = atom * kScaleAtomColumns;
-  int const present = static_cast<int>(args.columns - column < 4 ? args.columns - column : 4);
+  __shared__ uint32_t words[kScaleAtomRows][kScaleLayoutAtoms + 1];  // padded against bank conflicts
+  // In the swizzled tensor this thread holds rows lane + 32 i of an atom; in the linear one, rows piece_row + 32 i of the
+  // four columns of another.
+  int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int const piece = threadIdx.x % kScaleLayoutAtoms, piece_row = threadIdx.x / kScaleLayoutAtoms;
+  int64_t const first_atom = static_cast<int64_t>(blockIdx.x) * kScaleLayoutAtoms;
+  int64_t const column = (first_atom + piece) * kScaleAtomColumns;
+  int const present = column >= args.columns ? 0 : args.columns - column < 4 ? static_cast<int>(args.columns - column) : 4;
+  bool const atom_exists = first_atom + warp < args.atoms;
   pdl_wait();
-  if (atom >= args.atoms) return;
   for (int64_t tile = blockIdx.y; tile < args.row_tiles; tile += gridDim.y) {
-    uint8_t* const swizzled = args.swizzled + (tile * args.atoms + atom) * kScaleAtomBytes + threadIdx.x % 32 * 16;
-    int64_t const first_row = tile * kScaleAtomRows + threadIdx.x % 32;
-    uint32_t words[4] = {};
+    uint8_t* const swizzled = args.swizzled + (tile * args.atoms + first_atom + warp) * kScaleAtomBytes + lane * 16;
     if constexpr (!kToSwizzled) {
-      if (args.swizzled_aligned) {
+      if (atom_exists && args.swizzled_aligned) {
         uint4 const v = *reinterpret_cast<uint4 const*>(swizzled);
-        words[0] = v.x;
-        words[1] = v.y;
-        words[2] = v.z;
-        words[3] = v.w;
-      } else {
+        words[lane][warp] = v.x;
+        words[lane + 32][warp] = v.y;
+        words[lane + 64][warp] = v.z;
+        words[lane + 96][warp] = v.w;
+      } else if (atom_exists) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) words[i] = load_bytes4(swizzled + 4 * i);
+        for (int i = 0; i < 4; ++i) words[lane + 32 * i][warp] = load_bytes4(swizzled + 4 * i);
       }
+      __syncthreads();
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      int64_t const row = first_row + 32 * i;
-      if (row >= args.rows) continue;
+      int64_t const row = tile * kScaleAtomRows + piece_row + 32 * i;
       uint8_t* const linear = args.linear + row * args.linear_stride + column;
-      if (args.linear_aligned && present == 4) {
+      uint32_t word = kToSwizzled ? 0 : words[piece_row + 32 * i][piece];
+      if (row < args.rows && args.linear_aligned && present == 4) {
         if constexpr (kToSwizzled) {
-          words[i] = *reinterpret_cast<uint32_t const*>(linear);
+          word = *reinterpret_cast<uint32_t const*>(linear);
         } else {
-          *reinterpret_cast<uint32_t*>(linear) = words[i];
+          *reinterpret_cast<uint32_t*>(linear) = word;
         }
-      } else {
+      } else if (row < args.rows) {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           if (j >= present) continue;
           if constexpr (kToSwizzled) {
-            words[i] |= static_cast<uint32_t>(linear[j]) << 8 * j;
+            word |= static_cast<uint32_t>(linear[j]) << 8 * j;
           } else {
-            linear[j] = static_cast<uint8_t>(words[i] >> 8 * j);
+            linear[j] = static_cast<uint8_t>(word >> 8 * j);
           }
         }
       }
+      if constexpr (kToSwizzled) words[piece_row + 32 * i][piece] = word;
     }
     if constexpr (kToSwizzled) {
-      if (args.swizzled_aligned) {
-        *reinterpret_cast<uint4*>(swizzled) = make_uint4(words[0], words[1], words[2], words[3]);
-      } else {
+      __syncthreads();
+      if (atom_exists && args.swizzled_aligned) {
+        *reinterpret_cast<uint4*>(swizzled) =
+            make_uint4(words[lane][warp], words[lane + 32][warp], words[lane + 64][warp], words[lane + 96][warp]);
+      } else if (atom_exists) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) store_bytes4(swizzled + 4 * i, words[i]);
+        for (int i = 0; i < 4; ++i) store_bytes4(swizzled + 4 * i, words[lane + 32 * i][warp]);
       }
     }
+    __syncthreads();  // before the next tile takes the shared memory
   }
 }
 
@@ -99,8 +108,8 @@ struct ScaleLayout {
     args.row_tiles = (p.rows + kScaleAtomRows - 1) / kScaleAtomRows;
     args.linear_aligned = rows_aligned(p.linear, p.linear_stride, 4);
     args.swizzled_aligned = is_aligned(p.swizzled, 16);
-    constexpr int64_t kAtomsACta = kScaleLayoutThreads / 32;  // the grid reaches 2^36 columns: 64 GiB in one row
-    dim3 const grid(static_cast<unsigned>((args.atoms + kAtomsACta - 1) / kAtomsACta),
+    // The grid reaches 2^36 columns: 64 GiB in one row.
+    dim3 const grid(static_cast<unsigned>((args.atoms + kScaleLayoutAtoms - 1) / kScaleLayoutAtoms),
                     static_cast<unsigned>(args.row_tiles < kMaxGridY ? args.row_tiles : kMaxGridY));
     return fp4aot::launch({op, p.stream, p.flags, message}, kernel(), grid, kScaleLayoutThreads, args);
   }
