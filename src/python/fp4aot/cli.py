@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from . import _abi, runtime
+from . import _abi, _loader, runtime
 from .errors import Fp4aotError
 
 
@@ -136,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "info", help="devices, drivers, images, ops, versions, and why an image was chosen or not"
     )
     info.add_argument("--json", action="store_true", help="for programs")
+    commands.add_parser("cmake-dir", help="print the directory to set fp4aot_DIR to, for find_package(fp4aot)")
     demo = commands.add_parser("demo", help="quantise a sentence encoder to FP4 and compare it with fp32")
     demo.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     demo.add_argument("--format", choices=["both", "nvfp4", "mxfp4"], default="both")
@@ -149,6 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(json.dumps(data, indent=2))
             else:
                 print_info(data)
+            return 0
+        if options.command == "cmake-dir":
+            print(_loader.LIBRARY_DIR / "cmake" / "fp4aot")
             return 0
         from .demo import run
 
