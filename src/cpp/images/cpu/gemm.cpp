@@ -13,24 +13,9 @@
 namespace fp4aot::cpu {
 namespace {
 
-// What scale bytes multiply codes with. MXFP4's are 2^-2 too small, which every code times every scale stands exactly:
-// 6 * 2^127 would overflow, although the other operand may be small enough for the product. The sums are made good by
-// kUnscale.
+// The kernels' sums times this are those of the operands' values: MXFP4 is decoded 2^-2 too small, both operands.
 template <Format kFormat>
 constexpr float kUnscale = kFormat == Format::kNvfp4 ? 1.0f : 16.0f;
-
-struct ScaleValues {
-  float nvfp4[256], mxfp4[256];
-  ScaleValues() {
-    for (int byte = 0; byte < 256; ++byte) {
-      nvfp4[byte] = e4m3_to_float(static_cast<uint8_t>(byte));
-      // Made from its bits: the library may be loaded by a thread that flushes subnormals.
-      uint32_t const bits = byte == kUe8m0Nan ? 0x7FC00000u : byte > 2 ? (byte - 2u) << 23 : 0x100000u << byte;
-      mxfp4[byte] = bits_float(bits);
-    }
-  }
-};
-ScaleValues const scale_values;
 
 // Each thread's own scratch space, of a size that the policy bounds, whatever the product's is.
 class Scratch {
@@ -80,16 +65,15 @@ struct Product {
   KernelTable const& kernel;
   int format;
   int64_t vec;
-  float const* scale_values;
   float alpha, unscale;
   int threads;
 
   // Rows [row, row + rows), k in [k0, k0 + kc), with the scales gathered into `scales`, kc / 16 bytes
-  // a row at most.
+  // a row at most, and kScaleSlack.
   Block block(Operand const& x, int64_t row, int64_t rows, int64_t k0, int64_t kc, uint8_t* scales) const {
     int64_t const count = kc / vec, stride = round_up(count, kScaleAtomColumns);
     read_swizzled_block(x.scales, row, rows, k0 / vec, count, p.k / vec, scales, stride);
-    return {x.codes + row * x.stride + k0 / 2, x.stride, scales, stride, scale_values};
+    return {x.codes + row * x.stride + k0 / 2, x.stride, scales, stride};
   }
   Operand a() const { return {p.a_codes, p.a_stride, p.a_scales}; }
   Operand b() const { return {p.b_codes, p.b_stride, p.b_scales}; }
@@ -97,7 +81,7 @@ struct Product {
 
 // Writes rows x columns of D from fp32 sums.
 void store(Product const& product, float const* sums, int64_t ld, int64_t row, int64_t rows, int64_t column,
-           int64_t columns, float* bias_scratch) {
+           int64_t columns, float unscale, float* bias_scratch) {
   fp4aot_gemm_params const& p = product.p;
   int64_t const size = p.d_dtype == FP4AOT_FP32 ? 4 : 2, bias_size = p.bias_dtype == FP4AOT_FP32 ? 4 : 2;
   float const* bias = nullptr;
@@ -108,7 +92,7 @@ void store(Product const& product, float const* sums, int64_t ld, int64_t row, i
   StoreRow const store_row = product.kernel.store_row[p.d_dtype - 1];
   for (int64_t r = 0; r < rows; ++r) {
     void* const to = static_cast<char*>(p.d) + ((row + r) * p.d_stride + column) * size;
-    store_row(sums + r * ld, columns, product.unscale, product.alpha, bias, to);
+    store_row(sums + r * ld, columns, unscale, product.alpha, bias, to);
   }
 }
 
@@ -129,7 +113,7 @@ void multiply_blocked(Product const& product) {
   while (product.threads > 1 && width > kNTileMin && items() < 4 * product.threads) width /= 2;
   while (product.threads > 1 && height > kMBlock && items() < 2 * product.threads) height = round_up(height / 2, 4);
 
-  constexpr int64_t kScales = std::max(kNTile, kMBlock) * kKBlock / kNvfp4Vector;
+  constexpr int64_t kScales = std::max(kNTile, kMBlock) * kKBlock / kNvfp4Vector + kScaleSlack;
   constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) + Scratch::bytes_of<float>(kMBlock * kKBlock) +
                                Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
                                Scratch::bytes_of<uint8_t>(kScales);
@@ -154,7 +138,7 @@ void multiply_blocked(Product const& product) {
         kernel.multiply(a, count, panels, padded, kc, k0 == 0, sums + r * padded, padded);
       }
     }
-    store(product, sums, padded, row, rows, column, columns, bias);
+    store(product, sums, padded, row, rows, column, columns, product.unscale, bias);
   });
 }
 
@@ -164,29 +148,30 @@ void multiply_streaming(Product const& product) {
   // Whole scale atoms of columns, and few enough for each thread to get some.
   int64_t const width = std::clamp(round_up(divide_up(p.n, 2 * product.threads), kScaleAtomRows), kStreamColumnsMin,
                                    kStreamColumns);
-  int64_t const k_block = std::max(kStreamKBlock / p.m / kKBlock * kKBlock, kStreamKBlock / 4);
-  constexpr int64_t kScales = kScaleAtomRows * kStreamKBlock / kNvfp4Vector;
-  constexpr int64_t kScratch = Scratch::bytes_of<float>(2 * kStreamKBlock) +
+  constexpr int64_t kScales = kScaleAtomRows * kStreamKBlock / kNvfp4Vector + kScaleSlack;
+  constexpr int64_t kScratch = Scratch::bytes_of<int8_t>(kStreamRows * kStreamKBlock) +
+                               Scratch::bytes_of<float>(kStreamRows * kStreamKBlock / 4) +
                                Scratch::bytes_of<float>(kStreamRows * kStreamColumns) +
                                Scratch::bytes_of<float>(kStreamColumns) + Scratch::bytes_of<uint8_t>(kScales);
   run(product, divide_up(p.n, width), [&](int64_t item) {
     int64_t const column = item * width, columns = std::min(width, p.n - column);
     Scratch scratch(kScratch);
-    float* const a = scratch.take<float>(2 * kStreamKBlock);
+    int8_t* const a = scratch.take<int8_t>(kStreamRows * kStreamKBlock);
+    float* const a_scales = scratch.take<float>(kStreamRows * kStreamKBlock / 4);  // 8 for 32
     float* const sums = scratch.take<float>(kStreamRows * kStreamColumns);
     float* const bias = scratch.take<float>(kStreamColumns);
     uint8_t* const scales = scratch.take<uint8_t>(kScales);
     std::fill(sums, sums + p.m * columns, 0.0f);
-    for (int64_t k0 = 0; k0 < p.k; k0 += k_block) {
-      int64_t const kc = std::min(k_block, p.k - k0);
-      kernel.decode_rows[product.format](product.block(product.a(), 0, p.m, k0, kc, scales), p.m, kc, a, kc);
+    for (int64_t k0 = 0; k0 < p.k; k0 += kStreamKBlock) {
+      int64_t const kc = std::min(kStreamKBlock, p.k - k0);
+      kernel.prepare_stream[product.format](product.block(product.a(), 0, p.m, k0, kc, scales), p.m, kc, a, a_scales);
       for (int64_t c = 0; c < columns; c += kScaleAtomRows) {
         int64_t const count = std::min<int64_t>(kScaleAtomRows, columns - c);
         Block const b = product.block(product.b(), column + c, count, k0, kc, scales);
-        kernel.stream[product.format][p.m - 1](a, b, count, kc, sums + c, columns);
+        kernel.stream[product.format][p.m - 1](a, a_scales, b, count, kc, sums + c, columns);
       }
     }
-    store(product, sums, columns, 0, p.m, column, columns, bias);
+    store(product, sums, columns, 0, p.m, column, columns, product.unscale / 4.0f, bias);
   });
 }
 
@@ -199,7 +184,6 @@ void gemm(fp4aot_gemm_params const& p) {
                         kernels(),
                         static_cast<int>(kFormat),
                         kVector<kFormat>,
-                        kFormat == Format::kNvfp4 ? scale_values.nvfp4 : scale_values.mxfp4,
                         p.alpha ? *p.alpha : 1.0f,
                         kUnscale<kFormat>,
                         serial ? 1 : thread_count()};

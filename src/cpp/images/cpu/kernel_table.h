@@ -15,17 +15,20 @@ struct BlockRule {
   bool floor_rounding;
 };
 
-// A block of a packed FP4 matrix, rows x kc: where its first row begins, with its scales gathered into rows.
+// A block of a packed FP4 matrix, rows x kc: where its first row begins, with its scales gathered into rows. Up to
+// kScaleSlack bytes behind the last scale may be read.
 struct Block {
   uint8_t const* codes;
   int64_t stride;  // bytes
   uint8_t const* scales;
   int64_t scale_stride;
-  float const* scale_values;  // [256]: what a scale byte multiplies codes with
 };
+constexpr int64_t kScaleSlack = 16;
 
-// d[row][0..columns) += a * b^T over kc; a is [rows][kc], d is [rows][ldd], columns a multiple of 8.
-using StreamKernel = void (*)(float const* a, Block const& b, int64_t columns, int64_t kc, float* d, int64_t ldd);
+// d[row][0..columns) += 4 * a * b^T over kc; d is [rows][ldd], columns a multiple of 8, kc at most kStreamKBlock.
+// a is as prepare_stream leaves it.
+using StreamKernel = void (*)(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc, float* d,
+                              int64_t ldd);
 
 // d[0..n) = alpha * (unscale * c) + bias, converted once; unscale is a power of two; bias may be null.
 using StoreRow = void (*)(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d);
@@ -48,7 +51,7 @@ struct KernelTable {
   // Largest bit pattern of a finite |x| in x[0..k).
   int32_t (*finite_amax_bits[3])(void const* x, int64_t k);
 
-  // Matrix product. Columns of D that tile computes at once:
+  // Matrix product; MXFP4's operands are decoded 2^-2 too small. Columns of D that multiply computes at once:
   int64_t tile_columns;
   // rows x kc -> out[r * ld + k].
   void (*decode_rows[2])(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld);
@@ -58,6 +61,8 @@ struct KernelTable {
   // c[rows][columns] (+)= a[rows][kc] * panels; a's rows are kKBlock floats apart; columns a multiple of tile_columns.
   void (*multiply)(float const* a, int64_t rows, float const* panels, int64_t columns, int64_t kc, bool first, float* c,
                    int64_t ldc);
+  // rows x kc -> integers [rows][kc] and scales [rows][kc / 32][8], for stream.
+  void (*prepare_stream[2])(Block const& a, int64_t rows, int64_t kc, int8_t* out, float* scales);
   StreamKernel stream[2][kStreamRows];  // by rows of A - 1
   StoreRow store_row[3];
   void (*load_row[3])(void const* x, int64_t n, float* out);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/gemm/cpu.h"
+#include "kernels/gemm/cpu_stream.h"
 #include "kernels/quantize/cpu.h"
 #include "kernels/quantize/cpu_fused.h"
 
@@ -28,6 +29,7 @@ constexpr KernelTable make_kernel_table(char const* name, std::integer_sequence<
       {decode_rows<V, kNv>, decode_rows<V, kMx>},
       {decode_panels<V, kNv>, decode_panels<V, kMx>},
       multiply<V>,
+      {prepare_stream<V, kNv>, prepare_stream<V, kMx>},
       {{stream<V, kNv, kRows + 1>...}, {stream<V, kMx, kRows + 1>...}},
       {store_row<V, Bf16>, store_row<V, Fp16>, store_row<V, float>},
       {load_row<V, Bf16>, load_row<V, Fp16>, load_row<V, float>},

@@ -21,9 +21,9 @@ constexpr int64_t kMSuper = 576;  // a multiple of kMBlock
 constexpr int64_t kNTile = 256;   // a multiple of every ISA's tile columns (16, 32)
 constexpr int64_t kNTileMin = 64;
 
-// GEMM, streaming: up to kStreamRows rows of A stay decoded in cache while each row of B is decoded once, in registers.
+// GEMM, streaming: up to kStreamRows rows of A stay in L1 as integers while each row of B is decoded once, in registers.
 constexpr int64_t kStreamRows = 8;
-constexpr int64_t kStreamKBlock = 2048;  // for one row; for kStreamRows a quarter
+constexpr int64_t kStreamKBlock = 1024;
 constexpr int64_t kStreamColumns = 512;  // of D an item, and the least
 constexpr int64_t kStreamColumnsMin = 128;
 

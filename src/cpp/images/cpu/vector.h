@@ -6,11 +6,18 @@
 //   kTileRows, kTileVectors     size of the register tile of the matrix product
 //   set1(float)                 broadcast
 //   fma(a, b, c)                a * b + c, fused where the instruction set has it
-//   sum(F), max(I)              over all lanes
+//   max(I)                      over all lanes
 //   from_fp16(uint16_t const*), to_fp16(uint16_t*, F)   kWidth values; round to nearest even
 //   decode(uint8_t const*)      kWidth / 2 bytes of codes -> kWidth values in their order
 //   decode_pairs(uint8_t const*, F& even, F& odd)       kWidth bytes: low nibbles, high nibbles
 //   store_codes(uint8_t*, I)    kWidth codes (0..15) -> kWidth / 2 bytes
+// and for exact dot products of 32 codes, in integers:
+//   Weights                     32 codes as integers, twice their values, in an order of V's own
+//   weights(uint8_t const*), store_weights(int8_t*, Weights)
+//   Dots                        a GCC vector of at most 8 floats
+//   dots(Weights, int8_t const*)          products with stored weights, each lane the sum over its share of the 32
+//   pair_scales(float const*)             for the lanes of dots: the first number for shares of k < 16, else the second
+//   set_dots(float), multiply_add(a, b, c), sum_dots(Dots)
 //
 // Everything that is compiled with an instruction set's flags must have internal linkage: the linker keeps one copy of an
 // inline function or template that several units emit, and if it kept the AVX one, the portable path would run it.
@@ -20,6 +27,8 @@
 #define FP4AOT_IMAGES_CPU_VECTOR_H_
 
 #include <cstdint>
+
+#include "fp4aot/formats.h"
 
 #define FP4AOT_CPU_ENTRY [[gnu::flatten]]
 
@@ -79,6 +88,28 @@ struct Values {
     return is_nan ? (b | 0x00400000) - b : 0x7FFF + (b >> 16 & 1);
   }
 };
+
+// Scale bytes -> floats, NaN included, `count` rounded up to kWidth: that many bytes are read. MXFP4's are 2^-2 too small,
+// which 6 * 2^127 would be too large for.
+template <class V, Format kFormat>
+void decode_scales(uint8_t const* bytes, int64_t count, float* out) {
+  using I = typename V::I;
+  using F = typename V::F;
+  typedef uint8_t B __attribute__((vector_size(V::kWidth)));
+  I const nan = Values<V>::set1(0x7FC00000);
+  for (int64_t i = 0; i < count; i += V::kWidth) {
+    B packed;
+    __builtin_memcpy(&packed, bytes + i, sizeof packed);
+    I const byte = __builtin_convertvector(packed, I);
+    if constexpr (kFormat == Format::kNvfp4) {
+      F const value = (F)(byte << 20) * 0x1p+120f;  // rebiases the exponent, exactly; subnormals too
+      Values<V>::store(out + i, (F)(byte == kE4m3Nan ? nan : (I)value));
+    } else {
+      F const value = (F)(byte == 0 ? I{} + 0x400000 : byte << 23) * 0.25f;
+      Values<V>::store(out + i, (F)(byte == kUe8m0Nan ? nan : (I)value));
+    }
+  }
+}
 
 // Loads of fewer than a vector's values: the rest is zero.
 template <class V, class T>

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 
+#include "images/cpu/vector_dots256.h"
+
 namespace fp4aot::cpu {
 namespace {
 
-struct Avx2 {
+struct Avx2 : Dots256 {
   static constexpr int kWidth = 8;
   static constexpr int kTileRows = 6, kTileVectors = 2;
   typedef float F __attribute__((vector_size(32)));
@@ -17,11 +19,6 @@ struct Avx2 {
   static F set1(float x) { return _mm256_set1_ps(x); }
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
 
-  static float sum(F v) {
-    __m128 const four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    __m128 const two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-  }
   static int32_t max(I v) {
     __m256i const x = (__m256i)v;
     __m128i const four = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 
+#include "images/cpu/vector_dots256.h"
+
 namespace fp4aot::cpu {
 namespace {
 
-struct Avx512 {
+struct Avx512 : Dots256 {
   static constexpr int kWidth = 16;
   static constexpr int kTileRows = 12, kTileVectors = 2;
   typedef float F __attribute__((vector_size(64)));
@@ -21,7 +23,6 @@ struct Avx512 {
 
   static F set1(float x) { return _mm512_set1_ps(x); }
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-  static float sum(F v) { return _mm512_reduce_add_ps(v); }
   static int32_t max(I v) { return _mm512_reduce_max_epi32((__m512i)v); }
 
   static F from_fp16(uint16_t const* p) {

@@ -16,7 +16,6 @@ struct Portable {
 
   static F set1(float x) { return F{x, x, x, x}; }
   static F fma(F a, F b, F c) { return a * b + c; }
-  static float sum(F v) { return (v[0] + v[2]) + (v[1] + v[3]); }
   static int32_t max(I v) {
     int32_t const a = v[0] > v[1] ? v[0] : v[1], b = v[2] > v[3] ? v[2] : v[3];
     return a > b ? a : b;
@@ -61,7 +60,35 @@ struct Portable {
     p[1] = static_cast<uint8_t>(codes[2] | codes[3] << 4);
   }
 
+  typedef F Dots;
+  struct Weights {
+    int8_t values[32];
+  };
+  static Weights weights(uint8_t const* codes) {
+    Weights result;
+    for (int i = 0; i < 16; ++i) {
+      result.values[2 * i] = kDoubled[codes[i] & 15];
+      result.values[2 * i + 1] = kDoubled[codes[i] >> 4];
+    }
+    return result;
+  }
+  static void store_weights(int8_t* p, Weights const& weights) { __builtin_memcpy(p, weights.values, 32); }
+  static Dots dots(Weights const& weights, int8_t const* a) {
+    Dots result;
+    for (int lane = 0; lane < kWidth; ++lane) {
+      int32_t sum = 0;
+      for (int i = 8 * lane; i < 8 * lane + 8; ++i) sum += weights.values[i] * a[i];
+      result[lane] = static_cast<float>(sum);
+    }
+    return result;
+  }
+  static Dots pair_scales(float const* two) { return Dots{two[0], two[0], two[1], two[1]}; }
+  static Dots set_dots(float x) { return set1(x); }
+  static Dots multiply_add(Dots a, Dots b, Dots c) { return a * b + c; }
+  static float sum_dots(Dots v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+
  private:
+  static constexpr int8_t kDoubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   static constexpr float kCodeValues[16] = {0.f,  .5f,  1.f,  1.5f,  2.f,  3.f,  4.f,  6.f,
                                             -0.f, -.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
 };

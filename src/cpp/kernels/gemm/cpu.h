@@ -1,8 +1,8 @@
 // Matrix product of FP4 operands on the CPU, for any instruction set V (images/cpu/vector.h): operands are decoded to
 // fp32 (exactly: a code times a scale has at most 6 significant bits) and multiplied in fp32.
 //
-// Two ways. Blocked: B is decoded into panels [k][tile columns], A into rows, and a register tile of D runs over them.
-// Streaming, for few rows: B is decoded in registers along k and never stored.
+// B is decoded into panels [k][tile columns], A into rows, and a register tile of D runs over them. For few rows of A see
+// cpu_stream.h.
 #ifndef FP4AOT_KERNELS_GEMM_CPU_H_
 #define FP4AOT_KERNELS_GEMM_CPU_H_
 
@@ -16,12 +16,13 @@ template <class V, Format kFormat>
 FP4AOT_CPU_ENTRY void decode_rows(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld) {
   using F = typename V::F;
   constexpr int kVec = kVector<kFormat>;
+  float scales[kKBlock / kVec + kScaleSlack];
   for (int64_t r = 0; r < rows; ++r) {
     uint8_t const* codes = a.codes + r * a.stride;
-    uint8_t const* const scales = a.scales + r * a.scale_stride;
+    decode_scales<V, kFormat>(a.scales + r * a.scale_stride, kc / kVec, scales);
     float* values = out + r * ld;
     for (int64_t block = 0; block < kc / kVec; ++block) {
-      F const scale = V::set1(a.scale_values[scales[block]]);
+      F const scale = V::set1(scales[block]);
       for (int i = 0; i < kVec; i += V::kWidth) {
         Values<V>::store(values + i, V::decode(codes) * scale);
         codes += V::kWidth / 2;
@@ -57,7 +58,10 @@ FP4AOT_CPU_ENTRY void decode_panels(Block const& b, int64_t rows, int64_t kc, fl
     int64_t const valid = rows - group < 16 ? rows - group : 16;
     float* const panel = out + group / kColumns * kColumns * kc + group % kColumns;
     uint8_t const* const codes = b.codes + group * b.stride;
-    uint8_t const* const scales = b.scales + group * b.scale_stride;
+    float scales[16][kKBlock / kVec + kScaleSlack];
+    for (int64_t r = 0; r < valid; ++r) {
+      decode_scales<V, kFormat>(b.scales + (group + r) * b.scale_stride, kc / kVec, scales[r]);
+    }
     for (int64_t k = 0; k < kc; k += 32) {  // 16 bytes of each row
       Bytes16 tile[16] = {};
       for (int64_t r = 0; r < valid; ++r) __builtin_memcpy(&tile[r], codes + r * b.stride + k / 2, sizeof tile[r]);
@@ -66,9 +70,7 @@ FP4AOT_CPU_ENTRY void decode_panels(Block const& b, int64_t rows, int64_t kc, fl
       __builtin_memcpy(pairs, tile, sizeof pairs);
       for (int64_t block = 0; block < 32; block += kVec) {
         float scale_of_row[16] = {};
-        for (int64_t r = 0; r < valid; ++r) {
-          scale_of_row[r] = b.scale_values[scales[r * b.scale_stride + (k + block) / kVec]];
-        }
+        for (int64_t r = 0; r < valid; ++r) scale_of_row[r] = scales[r][(k + block) / kVec];
         for (int64_t v = 0; v < 16; v += V::kWidth) {
           F const scale = Values<V>::load(scale_of_row + v);
           for (int64_t i = 0; i < kVec; i += 2) {
@@ -132,44 +134,6 @@ void multiply(float const* a, int64_t rows, float const* panels, int64_t columns
       multiply_tile<V, V::kTileRows>(a + row * kKBlock, panel, kc, first, c + row * ldc + column, ldc);
     }
     multiply_last_rows<V>(rows - row, a + row * kKBlock, panel, kc, first, c + row * ldc + column, ldc);
-  }
-}
-
-// Several rows of B at once where few rows of A leave registers for it: independent sums hide the latency.
-template <class V, Format kFormat, int kRows>
-FP4AOT_CPU_ENTRY void stream(float const* a, Block const& b, int64_t columns, int64_t kc, float* d, int64_t ldd) {
-  using F = typename V::F;
-  constexpr int kVec = kVector<kFormat>;
-  constexpr int kGroup = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
-  for (int64_t column = 0; column < columns; column += kGroup) {
-    uint8_t const* codes = b.codes + column * b.stride;
-    uint8_t const* const scales = b.scales + column * b.scale_stride;
-    float const* x = a;
-    F acc[kRows][kGroup] = {};
-    for (int64_t block = 0; block < kc / kVec; ++block) {
-      F scale[kGroup];
-#pragma GCC unroll 4
-      for (int g = 0; g < kGroup; ++g) scale[g] = V::set1(b.scale_values[scales[g * b.scale_stride + block]]);
-#pragma GCC unroll 8
-      for (int i = 0; i < kVec; i += V::kWidth) {
-        F weight[kGroup];
-#pragma GCC unroll 4
-        for (int g = 0; g < kGroup; ++g) weight[g] = V::decode(codes + g * b.stride + i / 2) * scale[g];
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) {
-          F const element = Values<V>::load(x + r * kc + i);
-#pragma GCC unroll 4
-          for (int g = 0; g < kGroup; ++g) acc[r][g] = V::fma(element, weight[g], acc[r][g]);
-        }
-      }
-      codes += kVec / 2;
-      x += kVec;
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int g = 0; g < kGroup; ++g) d[r * ldd + column + g] += V::sum(acc[r][g]);
-    }
   }
 }
 
