@@ -27,8 +27,8 @@ def need(condition: object, reason: str) -> None:
 def package_root() -> Path:
     """Folder of the installed package; found without importing it."""
     spec = importlib.util.find_spec("fp4aot")
-    assert spec is not None and spec.origin is not None, "fp4aot is not installed: build the wheel and install it first"
-    return Path(spec.origin).parent
+    assert spec is not None, "fp4aot is not installed: build the wheel and install it first"
+    return Path(str(spec.origin)).parent
 
 
 def _only(pattern: str) -> Path:

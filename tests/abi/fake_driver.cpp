@@ -148,7 +148,8 @@ int nvmlDeviceGetName(void* handle, char* text, unsigned size) {
   return 0;
 }
 int nvmlDeviceGetUUID(void* handle, char* text, unsigned size) {
-  std::snprintf(text, size, "GPU-%d0000000-1111-2222-3333-444444444444", static_cast<int>(static_cast<int*>(handle) - contexts));
+  std::snprintf(text, size, "GPU-%d0000000-1111-2222-3333-444444444444",
+                static_cast<int>(static_cast<int*>(handle) - contexts));
   return 0;
 }
 int nvmlDeviceGetCudaComputeCapability(void* handle, int* major, int* minor) {

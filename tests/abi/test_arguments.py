@@ -60,7 +60,8 @@ def test_struct_too_small(size):
     call = Quantization()
     assert call.run(struct_size=size) == c_abi.INVALID_ARGUMENT
     text = c_abi.error(LIBRARY)
-    assert f"struct_size = {size}" in text and "sizeof" in text
+    assert f"struct_size = {size}" in text
+    assert "sizeof" in text
     assert not call.codes.any()
 
 
@@ -137,7 +138,8 @@ def test_bad_argument(name):
     changes, pattern = CHANGES[name]
     call = Quantization()
     assert call.run(**changes) == c_abi.INVALID_ARGUMENT
-    assert not call.codes.any() and not call.scales.any()
+    assert not call.codes.any()
+    assert not call.scales.any()
     with pytest.raises(AssertionError, match=pattern):
         raise AssertionError(c_abi.error(LIBRARY))
 
@@ -148,7 +150,8 @@ def test_misaligned(field):
     scale = np.ones(2, np.float32)
     call.params.global_scale = scale.ctypes.data
     assert call.run(**{field: getattr(call.params, field) + 2}) == c_abi.INVALID_ARGUMENT
-    assert field in c_abi.error(LIBRARY) and "misaligned" in c_abi.error(LIBRARY)
+    assert field in c_abi.error(LIBRARY)
+    assert "misaligned" in c_abi.error(LIBRARY)
 
 
 def test_mxfp4_takes_no_global_scale():

@@ -108,7 +108,9 @@ def test_device_that_does_not_exist(fakes, tmp_path):
     assert "1 device" in result["devices"][0]["bind error"]
 
 
-@pytest.mark.parametrize("driver,ok", [(12000, False), (12090, False), (13000, True), (13010, True), (14000, True)])
+@pytest.mark.parametrize(
+    ("driver", "ok"), [(12000, False), (12090, False), (13000, True), (13010, True), (14000, True)]
+)
 def test_driver_older_than_the_toolkit(fakes, tmp_path, driver, ok):
     result = ask(fakes, tmp_path, "9.0:Alpha", FAKE_CUDA_VERSION=str(driver))
     device = result["devices"][0]
@@ -200,7 +202,7 @@ THREE = "9.0:Alpha,9.0:Alpha,9.0:Alpha"
 
 
 @pytest.mark.parametrize(
-    "devices,visible,order,expected",
+    ("devices", "visible", "order", "expected"),
     [
         (THREE, None, None, [True, True, True]),
         (THREE, "1", None, [False, True, False]),

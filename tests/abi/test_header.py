@@ -40,6 +40,20 @@ def test_header(dialect, tmp_path):
     assert int(printed["ops"]) >= len(c_abi.OPS)
 
 
+@pytest.mark.parametrize("header", ["fp4aot.hpp", "formats.h", "fp4aot.h"])
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_header_alone(header, standard, tmp_path):
+    """Each public header compiles as the first thing of a file, and twice."""
+    if not (installed.include_dir() / "fp4aot" / header).exists():
+        pytest.skip(f"{header} is not installed")
+    source = tmp_path / "alone.cpp"
+    source.write_text(f'#include "fp4aot/{header}"\n#include "fp4aot/{header}"\nint main() {{ return 0; }}\n')
+    installed.run(
+        installed.compiler(), f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I",
+        installed.include_dir(), "-fsyntax-only", source,
+    )  # fmt: skip
+
+
 def test_op_numbers_are_stable():
     library = c_abi.load()
     assert [library.fp4aot_op_name(number).decode() for number in range(len(c_abi.OPS))] == list(c_abi.OPS)
@@ -51,4 +65,6 @@ def test_versions():
     library = c_abi.load()
     assert library.fp4aot_abi_version() >> 16 == 1
     major, minor, patch = library.fp4aot_version().decode().split(".")[:3]
-    assert major.isdigit() and minor.isdigit() and patch[0].isdigit()
+    assert major.isdigit()
+    assert minor.isdigit()
+    assert patch[0].isdigit()

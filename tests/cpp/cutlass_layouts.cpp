@@ -22,18 +22,20 @@ void compare(char const* name, Layout const& layout, int rows, int k, int vector
     for (int element = 0; element < k; element++) {
       if (element % vector != 0 && element % vector != vector - 1) continue;  // first and last element of a block
       positions++;
-      mismatches += static_cast<int64_t>(layout(row, element, 0)) != fp4aot::scale_offset(row, element / vector, columns);
+      mismatches +=
+          static_cast<int64_t>(layout(row, element, 0)) != fp4aot::scale_offset(row, element / vector, columns);
     }
   }
   int64_t const bytes = static_cast<int64_t>(cute::cosize(cute::filter_zeros(layout)));
   mismatches += bytes != fp4aot::swizzled_scale_bytes(rows, columns);
-  std::printf("%s %d %d %lld %lld\n", name, rows, k, static_cast<long long>(positions), static_cast<long long>(mismatches));
+  std::printf("%s %d %d %lld %lld\n", name, rows, k, static_cast<long long>(positions),
+              static_cast<long long>(mismatches));
   failed |= mismatches != 0;
 }
 
 template <class Config>
 void compare_config(char const* name_a, char const* name_b, int vector) {
-  int const shapes[][2] = {{1, 64},    {1, 7168},   {127, 128},   {128, 64},   {128, 768},
+  int const shapes[][2] = {{1, 64},    {1, 7168},   {127, 128},  {128, 64},   {128, 768},
                            {129, 192}, {130, 1536}, {256, 4096}, {384, 1024}, {1000, 7168}};
   for (auto const& shape : shapes) {
     auto const problem = cute::make_shape(shape[0], shape[0], shape[1], 1);

@@ -44,12 +44,15 @@ def cuda_includes() -> list[Path]:
 def test_scale_offset_is_cutlass_layout(tmp_path):
     cutlass, cuda = cutlass_include(), cuda_includes()
     installed.need(cutlass, "no CUTLASS >= 4.7 headers: set FP4AOT_CUTLASS_DIR or pip install sgl-deep-gemm")
-    installed.need(cuda, "no CUDA headers: set CUDA_HOME, or pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt")
+    installed.need(
+        cuda, "no CUDA headers: set CUDA_HOME, or pip install nvidia-cuda-runtime nvidia-cuda-cccl nvidia-cuda-crt"
+    )
     program = tmp_path / "cutlass_layouts"
     includes = [flag for folder in [installed.include_dir(), cutlass, *cuda] for flag in ("-I", folder)]
     source = Path(__file__).with_name("cutlass_layouts.cpp")
     installed.run(installed.compiler(), "-std=c++17", "-O1", "-w", *includes, source, "-o", program)
     lines = [line.split() for line in installed.run(program).stdout.splitlines()]
-    assert len({line[0] for line in lines}) == 8 and len(lines) == 80
+    assert len({line[0] for line in lines}) == 8
+    assert len(lines) == 80
     assert sum(int(line[3]) for line in lines) > 6_000_000
     assert all(int(line[4]) == 0 for line in lines)

@@ -24,7 +24,9 @@ def around(values: np.ndarray) -> np.ndarray:
 E2M1_TIES = (reference.E2M1[1:] + reference.E2M1[:-1]) / 2
 E4M3_TIES = (reference.E4M3[1:] + reference.E4M3[:-1]) / 2
 MAGNITUDES = np.abs(
-    np.concatenate([BF16, FP16, around(E2M1_TIES), around(E4M3_TIES), around(6 * E4M3_TIES), around(6 * reference.UE8M0[:253])])
+    np.concatenate(
+        [BF16, FP16, around(E2M1_TIES), around(E4M3_TIES), around(6 * E4M3_TIES), around(6 * reference.UE8M0[:253])]
+    )
 )
 
 
@@ -62,7 +64,9 @@ def test_encode_e4m3(shim):
     assert np.array_equal(scales, reference.encode_e4m3(MAGNITUDES))
 
 
-@pytest.mark.parametrize("number,count,decode", [(0, 16, "decode_e2m1"), (1, 128, "decode_e4m3"), (2, 256, "decode_ue8m0")])
+@pytest.mark.parametrize(
+    ("number", "count", "decode"), [(0, 16, "decode_e2m1"), (1, 128, "decode_e4m3"), (2, 256, "decode_ue8m0")]
+)
 def test_decode_every_code(shim, number, count, decode):
     codes = np.arange(count, dtype=np.uint8)
     values = np.zeros(count, np.float32)
@@ -72,7 +76,9 @@ def test_decode_every_code(shim, number, count, decode):
     assert np.array_equal(np.signbit(values), np.signbit(expected))
 
 
-@pytest.mark.parametrize("global_scale", [1.0, 896.0, 0.37, 2.0**100, 2.0**-100, 2.0**120, 2.0**-130, 0.0, -1.0, np.inf, np.nan])
+@pytest.mark.parametrize(
+    "global_scale", [1.0, 896.0, 0.37, 2.0**100, 2.0**-100, 2.0**120, 2.0**-130, 0.0, -1.0, np.inf, np.nan]
+)
 def test_nvfp4_block_scale(shim, global_scale):
     byte, poisoned = np.zeros(MAGNITUDES.size, np.uint8), np.zeros(MAGNITUDES.size, np.uint8)
     factor = np.zeros(MAGNITUDES.size, np.float32)
@@ -109,11 +115,15 @@ def test_mxfp4_block_scale(shim, rounding):
 def test_edge_cases_by_formats_h(shim):
     """The table holds for formats.h itself, without any kernel."""
     for case in NVFP4_CASES:
-        assert _block(shim, case, 16, lambda amax, out, case=case: (shim.nvfp4_scale, amax, case.global_scale, *out)), case.name
+        assert _block(shim, case, 16, lambda amax, out, case=case: (shim.nvfp4_scale, amax, case.global_scale, *out)), (
+            case.name
+        )
     for case in MXFP4_CASES:
         for floor in (0, 1):
             if case.rounding in ("both", ("ceil", "floor")[floor]):
-                assert _block(shim, case, 32, lambda amax, out, floor=floor: (shim.mxfp4_scale, amax, floor, *out)), case.name
+                assert _block(shim, case, 32, lambda amax, out, floor=floor: (shim.mxfp4_scale, amax, floor, *out)), (
+                    case.name
+                )
 
 
 def _block(shim, case, vector, scale_call) -> bool:
@@ -139,7 +149,7 @@ def test_nvfp4_global_scale(shim):
     assert np.array_equal(scales, expected)
 
 
-@pytest.mark.parametrize("rows,columns", [(1, 1), (128, 4), (129, 5), (384, 448), (1000, 7)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (128, 4), (129, 5), (384, 448), (1000, 7)])
 def test_scale_offset(shim, rows, columns):
     out = np.zeros((rows, columns), np.int64)
     shim.offsets(ctypes.c_int64(rows), ctypes.c_int64(columns), ctypes.c_void_p(out.ctypes.data))

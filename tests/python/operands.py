@@ -58,7 +58,9 @@ def with_row_stride(tensor: torch.Tensor, gap: int) -> torch.Tensor:
 class Guarded:
     """An output tensor inside a larger poisoned buffer, to see that nothing beside it is written."""
 
-    def __init__(self, rows: int, columns: int, dtype: torch.dtype, device: str, guard_rows: int = 3, guard_columns: int = 32):
+    def __init__(
+        self, rows: int, columns: int, dtype: torch.dtype, device: str, guard_rows: int = 3, guard_columns: int = 32
+    ):
         self._before, self._after = guard_rows, guard_rows
         self._columns, self._guard = columns, guard_columns
         self._size = torch.empty((), dtype=dtype).element_size()
@@ -90,7 +92,9 @@ def guarded_bytes(size: int, dtype: torch.dtype, device: str) -> tuple[torch.Ten
 class Operand:
     """Random FP4 codes and scales of [rows, k], as tensors for the library and as fp64 values for the reference."""
 
-    def __init__(self, rng, rows: int, k: int, format: str, device: str, *, low: int | None = None, high: int | None = None):
+    def __init__(
+        self, rng, rows: int, k: int, format: str, device: str, *, low: int | None = None, high: int | None = None
+    ):
         """low..high: range of the scale bytes; by default around 1."""
         vector = reference.VECTOR[format]
         default = (0x28, 0x48) if format == "nvfp4" else (122, 129)

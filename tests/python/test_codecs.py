@@ -44,14 +44,20 @@ def test_all_16_bit_values_to_nvfp4(device, dtype, global_scale):
 @pytest.mark.parametrize("rounding", ["ceil", "floor"])
 def test_all_16_bit_values_to_mxfp4(device, dtype, rounding):
     for name, values in arrangements(dtype).items():
-        codes, scales = fp4aot.quantize_mxfp4(tensor_of(values, dtype, device), rounding=rounding, scale_layout="linear")
-        expected_codes, expected_scales = reference.quantize(reference.round_to(values, dtype), "mxfp4", rounding=rounding)
+        codes, scales = fp4aot.quantize_mxfp4(
+            tensor_of(values, dtype, device), rounding=rounding, scale_layout="linear"
+        )
+        expected_codes, expected_scales = reference.quantize(
+            reference.round_to(values, dtype), "mxfp4", rounding=rounding
+        )
         assert np.array_equal(bytes_of(scales), expected_scales), name
         assert np.array_equal(bytes_of(codes), reference.pack_codes(expected_codes)), name
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("format,global_scale", [("nvfp4", None), ("nvfp4", 0.37), ("nvfp4", 2.0**-100), ("mxfp4", None)])
+@pytest.mark.parametrize(
+    ("format", "global_scale"), [("nvfp4", None), ("nvfp4", 0.37), ("nvfp4", 2.0**-100), ("mxfp4", None)]
+)
 def test_dequantize_every_code_and_scale(device, dtype, format, global_scale):
     count = 128 if format == "nvfp4" else 256
     vector = reference.VECTOR[format]

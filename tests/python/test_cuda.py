@@ -229,7 +229,7 @@ def test_quantize_beyond_2_31_elements():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("m,n,k", [((1 << 20) + 65, 4096, 64), (129, (1 << 24) + 8, 512)])
+@pytest.mark.parametrize(("m", "n", "k"), [((1 << 20) + 65, 4096, 64), (129, (1 << 24) + 8, 512)])
 def test_gemm_beyond_2_31_elements(m, n, k):
     """Outputs of more than 2^32 bytes, and weights of more than 2^32: rows and columns from everywhere."""
     needed = 2 * m * n + (m + n) * k
@@ -241,7 +241,9 @@ def test_gemm_beyond_2_31_elements(m, n, k):
     b_codes = b.packed.repeat(repeats, 1)[:n].contiguous()
     b_scales = fp4aot.swizzle_scales(torch.from_numpy(b.scales).cuda().repeat(repeats, 1)[:n].contiguous())
     out = fp4aot.gemm_nvfp4(a.packed, b_codes, a.swizzled(), b_scales)
-    rows = np.unique(np.clip([0, 1, m // 2, (1 << 31) // n, (1 << 31) // n + 1, (1 << 32) // n + 1, m - 2, m - 1], 0, m - 1))
+    rows = np.unique(
+        np.clip([0, 1, m // 2, (1 << 31) // n, (1 << 31) // n + 1, (1 << 32) // n + 1, m - 2, m - 1], 0, m - 1)
+    )
     columns = np.unique(np.clip([0, 7, n // 2, (1 << 31) // k, (1 << 32) // k, n - 4096, n - 2, n - 1], 0, n - 1))
     expected = reference.product(a.values[rows], b.values[columns % 4096])
     got = out[torch.from_numpy(rows).cuda()][:, torch.from_numpy(columns).cuda()]

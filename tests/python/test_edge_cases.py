@@ -37,7 +37,9 @@ def check(case, format: str, dtype: str, device: str, rounding: str = "ceil") ->
         for row, column, shift in ((1, 1, 0), (2, 0, vector // 2)):
             block = codes[row, column * vector : (column + 1) * vector]
             where = f"{case.name}: {dtype}, {layout}, block [{row}, {column}]"
-            assert scales[row, column] == case.scale, f"{where}: scale {scales[row, column]:#04x}, not {case.scale:#04x}"
+            assert scales[row, column] == case.scale, (
+                f"{where}: scale {scales[row, column]:#04x}, not {case.scale:#04x}"
+            )
             assert np.array_equal(block, np.roll(expected, shift)), f"{where}: codes {block}"
         others, other_scales = reference.quantize(values[:1, :vector], format, case.global_scale, rounding)
         for row, column in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 1), (2, 2)):

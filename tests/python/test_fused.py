@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import reference
 import torch
-from operands import DTYPES, SCALE_DTYPES, Guarded, bytes_of, floats_of, guarded_bytes, random_rows, tensor_of, with_row_stride
+from operands import (
+    DTYPES,
+    SCALE_DTYPES,
+    Guarded,
+    bytes_of,
+    floats_of,
+    guarded_bytes,
+    random_rows,
+    tensor_of,
+    with_row_stride,
+)
 
 ORDER = np.array([0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7])  # of the codes on the number line
 
@@ -33,7 +43,7 @@ def silu_mul(format, x, global_scale, **options):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("format", ["nvfp4", "mxfp4"])
-@pytest.mark.parametrize("rows,k,gap", [(1, 32, 0), (33, 96, 5), (200, 1024, 0), (129, 512, 16)])
+@pytest.mark.parametrize(("rows", "k", "gap"), [(1, 32, 0), (33, 96, 5), (200, 1024, 0), (129, 512, 16)])
 def test_silu_mul(device, format, dtype, rows, k, gap):
     values = 3 * random_rows(np.random.default_rng(k), rows, 2 * k, "normal")
     x = with_row_stride(tensor_of(values, dtype, device), gap)
@@ -42,7 +52,8 @@ def test_silu_mul(device, format, dtype, rows, k, gap):
     wanted = reference.quantize(intermediate, format, 50.0)
     for layout in ("linear", "swizzled"):
         codes, scales = silu_mul(format, x, scale, scale_layout=layout)
-        assert codes.shape == (rows, k // 2) and scales.dtype == SCALE_DTYPES[format]
+        assert codes.shape == (rows, k // 2)
+        assert scales.dtype == SCALE_DTYPES[format]
         linear = bytes_of(scales)
         if layout == "swizzled":
             linear = reference.unswizzle(linear, *wanted[1].shape)
@@ -67,15 +78,17 @@ def test_silu_mul_order_and_extremes(device, format):
     wanted = reference.quantize(reference.silu_mul(x, "fp32"), format)
     nan = 0x7F if format == "nvfp4" else 0xFF
     assert np.array_equal(scales, wanted[1])
-    assert (codes[0] == codes[0, 0]).all() and codes[0, 0] & 8, "negative: the gate is the first half"
+    assert (codes[0] == codes[0, 0]).all()
+    assert codes[0, 0] & 8, "negative: the gate is the first half"
     assert np.array_equal(codes[:3] & 7, wanted[0][:3] & 7)
-    assert scales[3].tolist() == [nan] + wanted[1][3, 1:].tolist()
-    assert scales[4].tolist() == [nan] + wanted[1][4, 1:].tolist()
-    assert (scales[5] == nan).all() and (codes[5] == 0).all()
+    assert scales[3].tolist() == [nan, *wanted[1][3, 1:].tolist()]
+    assert scales[4].tolist() == [nan, *wanted[1][4, 1:].tolist()]
+    assert (scales[5] == nan).all()
+    assert (codes[5] == 0).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rows,k,gap", [(1, 16, 0), (33, 112, 3), (200, 1024, 0), (17, 8192, 0), (130, 384, 8)])
+@pytest.mark.parametrize(("rows", "k", "gap"), [(1, 16, 0), (33, 112, 3), (200, 1024, 0), (17, 8192, 0), (130, 384, 8)])
 @pytest.mark.parametrize("with_residual", [False, True])
 def test_rmsnorm(device, dtype, rows, k, gap, with_residual):
     rng = np.random.default_rng(k)
@@ -91,7 +104,9 @@ def test_rmsnorm(device, dtype, rows, k, gap, with_residual):
     intermediate, summed = reference.rmsnorm(floats_of(x), floats_of(weight), 1e-5, dtype, start)
     wanted = reference.quantize(intermediate, "nvfp4", 12.0)
     scale = torch.tensor([12.0], device=device)
-    codes, scales = fp4aot.rmsnorm_quantize_nvfp4(x, weight, scale, epsilon=1e-5, residual=residual, scale_layout="linear")
+    codes, scales = fp4aot.rmsnorm_quantize_nvfp4(
+        x, weight, scale, epsilon=1e-5, residual=residual, scale_layout="linear"
+    )
     assert_close(reference.unpack_codes(bytes_of(codes)), bytes_of(scales), *wanted, 16)
     assert np.array_equal(bytes_of(x), before), "the input was changed"
     if residual is not None:
@@ -110,7 +125,8 @@ def test_rmsnorm_swizzled_padding_and_rows_with_nan(device):
     assert np.array_equal(reference.swizzle(linear), bytes_of(scales))
     assert (linear[7] == 0x7F).all(), "the mean of a row with a NaN is NaN, so is the row"
     assert (bytes_of(codes)[7] == 0).all()
-    assert (linear[9] == 0).all() and (bytes_of(codes)[9] == 0).all(), "a zero row stays zero: epsilon keeps it finite"
+    assert (linear[9] == 0).all(), "a zero row stays zero: epsilon keeps it finite"
+    assert (bytes_of(codes)[9] == 0).all()
     assert (linear[np.arange(40) != 7] != 0x7F).all()
 
 
@@ -120,7 +136,9 @@ def test_rmsnorm_epsilon(device, epsilon):
     weight = torch.ones(256, device=device)
     codes, scales = fp4aot.rmsnorm_quantize_nvfp4(x, weight, epsilon=epsilon, scale_layout="linear")
     intermediate, _ = reference.rmsnorm(floats_of(x), np.ones(256), epsilon, "fp32")
-    assert_close(reference.unpack_codes(bytes_of(codes)), bytes_of(scales), *reference.quantize(intermediate, "nvfp4"), 16)
+    assert_close(
+        reference.unpack_codes(bytes_of(codes)), bytes_of(scales), *reference.quantize(intermediate, "nvfp4"), 16
+    )
 
 
 @pytest.mark.parametrize("op", ["silu_mul_quantize_nvfp4", "silu_mul_quantize_mxfp4", "rmsnorm_quantize_nvfp4"])

@@ -62,7 +62,7 @@ def test_any_shape(device, format, m, n, k, dtype, alpha, bias_type, a_gap, b_ga
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
-    "m,n,k",
+    ("m", "n", "k"),
     [
         (1, 8, 32),
         (1, 4096, 7168),
@@ -81,12 +81,16 @@ def test_shapes(device, format, m, n, k, dtype):
     rng = np.random.default_rng(m)
     a, b = Operand(rng, m, k, format, device), Operand(rng, n, k, format, device)
     out = multiply(a, b, out_dtype=DTYPES[dtype])
-    assert out.shape == (m, n) and out.dtype == DTYPES[dtype] and out.device == a.packed.device
+    assert out.shape == (m, n)
+    assert out.dtype == DTYPES[dtype]
+    assert out.device == a.packed.device
     assert_correct(out, a, b)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("m,n,k", [(1, 64, 512), (16, 256, 256), (33, 128, 96), (64, 264, 1024), (200, 520, 320), (512, 512, 512)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 64, 512), (16, 256, 256), (33, 128, 96), (64, 264, 1024), (200, 520, 320), (512, 512, 512)]
+)
 def test_every_tactic(device, format, m, n, k):
     rng = np.random.default_rng(n)
     a, b = Operand(rng, m, k, format, device), Operand(rng, n, k, format, device)
@@ -231,7 +235,8 @@ def test_leading_dimensions_and_no_rows(device, format):
     a, b = Operand(rng, 12, 64, format, device), Operand(rng, 16, 64, format, device)
     flat = multiply(a, b)
     out = gemm(format, a.packed.view(2, 3, 2, 32), b.packed, a.swizzled(), b.swizzled())
-    assert out.shape == (2, 3, 2, 16) and out.dtype == torch.bfloat16
+    assert out.shape == (2, 3, 2, 16)
+    assert out.dtype == torch.bfloat16
     assert torch.equal(out.view(12, 16), flat)
     empty = gemm(format, a.packed[:0], b.packed, a.swizzled()[:0], b.swizzled())
     assert empty.shape == (0, 16)
@@ -239,7 +244,7 @@ def test_leading_dimensions_and_no_rows(device, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("m,n,k", [(1, 512, 2048), (48, 96, 4096), (256, 256, 1024)])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 512, 2048), (48, 96, 4096), (256, 256, 1024)])
 def test_deterministic(device, format, m, n, k):
     rng = np.random.default_rng(5)
     a, b = Operand(rng, m, k, format, device), Operand(rng, n, k, format, device)

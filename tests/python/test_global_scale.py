@@ -21,12 +21,14 @@ from operands import DTYPES, floats_of, random_rows, tensor_of, with_row_stride
 def test_value(device, rows, k, dtype, kind, gap, seed):
     x = with_row_stride(tensor_of(random_rows(np.random.default_rng(seed), rows, k, kind), dtype, device), gap)
     scale = fp4aot.nvfp4_global_scale(x)
-    assert scale.dtype == torch.float32 and scale.numel() == 1 and scale.device == x.device
+    assert scale.dtype == torch.float32
+    assert scale.numel() == 1
+    assert scale.device == x.device
     assert np.float32(scale.item()) == reference.nvfp4_global_scale(floats_of(x))
 
 
 @pytest.mark.parametrize(
-    "values,expected",
+    ("values", "expected"),
     [
         ([0.0, -0.0], 1.0),
         ([float("nan"), float("inf"), float("-inf")], 1.0),
@@ -50,7 +52,7 @@ def test_by_hand(device, values, expected):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("rows,k", [(1, 1_000_003), (1_000_003, 1), (4096, 512), (3, 65536)])
+@pytest.mark.parametrize(("rows", "k"), [(1, 1_000_003), (1_000_003, 1), (4096, 512), (3, 65536)])
 def test_the_maximum_is_found_wherever_it_is(device, dtype, rows, k):
     x = torch.zeros(rows, k, dtype=DTYPES[dtype], device=device)
     flat = x.view(-1)

@@ -32,14 +32,15 @@ def test_swizzle_and_back(device, rows, columns, dtype, gap, seed):
     linear = np.random.default_rng(seed).integers(0, 256, (rows, columns)).astype(np.uint8)
     tensor = with_row_stride(torch.from_numpy(linear).to(device), gap).view(dtype)
     swizzled = fp4aot.swizzle_scales(tensor)
-    assert swizzled.dtype == dtype and tuple(swizzled.shape) == reference.swizzled_shape(rows, columns)
+    assert swizzled.dtype == dtype
+    assert tuple(swizzled.shape) == reference.swizzled_shape(rows, columns)
     assert np.array_equal(bytes_of(swizzled), reference.swizzle(linear))
     back = fp4aot.unswizzle_scales(swizzled, rows, columns)
     assert back.dtype == dtype
     assert np.array_equal(bytes_of(back), linear)
 
 
-@pytest.mark.parametrize("rows,columns", [(1, 1), (127, 3), (129, 9), (131_073, 2), (5, 4096)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (127, 3), (129, 9), (131_073, 2), (5, 4096)])
 def test_swizzle_writes_all_of_its_buffer_and_nothing_else(device, rows, columns):
     """Padding is written as zero into a poisoned buffer; bytes behind a longer buffer stay."""
     linear = np.random.default_rng(0).integers(1, 256, (rows, columns)).astype(np.uint8)
@@ -92,7 +93,8 @@ def test_dequantize(device, rows, blocks, format, dtype, layout, gap, global_sca
     codes = with_row_stride(operand.packed, gap)
     function = getattr(fp4aot, f"dequantize_{format}")
     out = function(codes, scales, *arguments, dtype=DTYPES[dtype], scale_layout=layout)
-    assert out.dtype == DTYPES[dtype] and out.shape == (rows, operand.k)
+    assert out.dtype == DTYPES[dtype]
+    assert out.shape == (rows, operand.k)
     wanted = reference.round_to(operand.values.astype(np.float32) / divisor, dtype)
     assert np.array_equal(out.float().cpu().numpy(), wanted)
 

@@ -53,17 +53,20 @@ def test_bytes(device, format, rows, blocks, dtype, kind, layout, rounding, glob
     x = with_row_stride(x, gap)
     scale = None if global_scale is None else torch.tensor([global_scale], device=device)
     codes, scales = quantize(format, x, scale, rounding, scale_layout=layout)
-    assert codes.dtype == torch.uint8 and scales.dtype == SCALE_DTYPES[format]
-    assert codes.device == x.device and scales.device == x.device
+    assert codes.dtype == torch.uint8
+    assert scales.dtype == SCALE_DTYPES[format]
+    assert codes.device == x.device
+    assert scales.device == x.device
     wanted_codes, wanted_scales = expected_bytes(format, x, global_scale, rounding, layout)
-    assert codes.shape == wanted_codes.shape and scales.shape == wanted_scales.shape
+    assert codes.shape == wanted_codes.shape
+    assert scales.shape == wanted_scales.shape
     assert np.array_equal(bytes_of(codes), wanted_codes)
     assert np.array_equal(bytes_of(scales), wanted_scales)  # the padding too: zero
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("rows,k", [(1, 7168), (64, 4096), (1000, 416), (4096, 64), (131_073, 32), (3, 32_768)])
+@pytest.mark.parametrize(("rows", "k"), [(1, 7168), (64, 4096), (1000, 416), (4096, 64), (131_073, 32), (3, 32_768)])
 def test_larger_shapes(device, format, rows, k, dtype):
     x = tensor_of(random_rows(np.random.default_rng(rows), rows, k, "normal"), dtype, device)
     scale = torch.tensor([37.5], device=device) if format == "nvfp4" else None
@@ -75,7 +78,7 @@ def test_larger_shapes(device, format, rows, k, dtype):
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("layout", ["swizzled", "linear"])
-@pytest.mark.parametrize("rows,k", [(1, 32), (127, 96), (129, 160), (40, 544)])
+@pytest.mark.parametrize(("rows", "k"), [(1, 32), (127, 96), (129, 160), (40, 544)])
 def test_out_writes_only_its_tensors(device, format, layout, rows, k):
     """codes as a view with guards all around, scales in a buffer that is longer than needed."""
     x = tensor_of(random_rows(np.random.default_rng(0), rows, k, "special"), "bf16", device)
@@ -84,7 +87,8 @@ def test_out_writes_only_its_tensors(device, format, layout, rows, k):
     whole, scales = guarded_bytes(wanted_scales.size, SCALE_DTYPES[format], device)
     scales = scales.view(wanted_scales.shape)
     result = quantize(format, x, scale_layout=layout, out=(codes.tensor, scales))
-    assert result[0] is codes.tensor and result[1] is scales
+    assert result[0] is codes.tensor
+    assert result[1] is scales
     codes.check()
     assert np.array_equal(bytes_of(codes.tensor), wanted_codes)
     assert np.array_equal(bytes_of(scales), wanted_scales)

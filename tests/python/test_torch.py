@@ -41,7 +41,15 @@ def arguments(name: str, device: str) -> tuple:
         "nvfp4_global_scale": (x,),
         "swizzle_scales": (torch.from_numpy(a.scales).to(device),),
         "unswizzle_scales": (a.swizzled(), 6, 64 // (32 if format == "mxfp4" else 16)),
-        "gemm_nvfp4": (a.packed, b.packed, a.swizzled(), b.swizzled(), torch.float16, scale, torch.ones(16, device=device)),
+        "gemm_nvfp4": (
+            a.packed,
+            b.packed,
+            a.swizzled(),
+            b.swizzled(),
+            torch.float16,
+            scale,
+            torch.ones(16, device=device),
+        ),
         "gemm_mxfp4": (a.packed, b.packed, a.swizzled(), b.swizzled(), torch.float32),
     }[name]
 
@@ -64,9 +72,11 @@ def as_uint8(values: tuple) -> tuple:
 
 
 def test_every_op_is_registered_and_fakes_exist():
-    import fp4aot.torch_ops  # noqa: F401
+    import fp4aot.torch_ops
 
-    registered = {name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if name.startswith("fp4aot::")}
+    registered = {
+        name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if name.startswith("fp4aot::")
+    }
     assert registered >= {name + suffix for name in NAMES for suffix in ("", "_out")}
     for name in NAMES:
         assert hasattr(fp4aot, name), name
@@ -91,11 +101,13 @@ def test_opcheck_out(device, name):
 def test_schema_says_what_is_mutated(name):
     assert hasattr(fp4aot, name)
     functional = getattr(torch.ops.fp4aot, name).default._schema
-    mutated = [argument.name for argument in functional.arguments if argument.alias_info and argument.alias_info.is_write]
+    mutated = [
+        argument.name for argument in functional.arguments if argument.alias_info and argument.alias_info.is_write
+    ]
     assert mutated == (["residual"] if name.startswith("rmsnorm") else [])
     out = getattr(torch.ops.fp4aot, f"{name}_out").default._schema
     mutated = [argument.name for argument in out.arguments if argument.alias_info and argument.alias_info.is_write]
-    expected = {"quantize": ["codes", "scales"]}.get(name.split("_")[-2], None)
+    expected = {"quantize": ["codes", "scales"]}.get(name.split("_")[-2])
     if expected is None:
         assert len(mutated) == 1
     else:
@@ -152,8 +164,10 @@ def test_compile_keeps_mutations(device):
 
 def test_meta_tensors():
     codes, scales = fp4aot.quantize_nvfp4(torch.empty(130, 80, device="meta", dtype=BF16))
-    assert codes.shape == (130, 40) and codes.dtype == torch.uint8
-    assert scales.shape == (256, 8) and scales.dtype == torch.float8_e4m3fn
+    assert codes.shape == (130, 40)
+    assert codes.dtype == torch.uint8
+    assert scales.shape == (256, 8)
+    assert scales.dtype == torch.float8_e4m3fn
 
 
 def test_no_backward_is_said():

@@ -21,16 +21,17 @@ class Case:
     rounding: str = "both"  # MXFP4: "ceil", "floor" or both
 
 
+# fmt: off
 # With a scale of 1 (amax 6) every element is rounded as it stands: the ties, and the neighbours of each tie in fp32.
 _TIES_POSITIVE = (6.0, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
 _TIES_CODES = (7, 0, 2, 2, 4, 4, 6, 6)
 _TIES_NEGATIVE = tuple(-value for value in _TIES_POSITIVE)
 _TIES_NEGATIVE_CODES = tuple(code | 8 for code in _TIES_CODES)
 _BELOW_TIES = (6.0, h("0x1.fffffep-3"), h("0x1.7ffffep-1"), h("0x1.3ffffep+0"), h("0x1.bffffep+0"), h("0x1.3ffffep+1"),
-               h("0x1.bffffep+1"), h("0x1.3ffffep+2"))  # fmt: skip
+               h("0x1.bffffep+1"), h("0x1.3ffffep+2"))
 _BELOW_TIES_CODES = (7, 0, 1, 2, 3, 4, 5, 6)
 _ABOVE_TIES = (6.0, h("0x1.000002p-2"), h("0x1.800002p-1"), h("0x1.400002p+0"), h("0x1.c00002p+0"), h("0x1.400002p+1"),
-               h("0x1.c00002p+1"), h("0x1.400002p+2"))  # fmt: skip
+               h("0x1.c00002p+1"), h("0x1.400002p+2"))
 _ABOVE_TIES_CODES = (7, 1, 2, 3, 4, 5, 6, 7)
 _VALUES = (6.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 _VALUES_CODES = (7, 0, 1, 2, 3, 4, 5, 6)
@@ -41,9 +42,9 @@ NVFP4_CASES = (
     Case("-0 keeps its sign in a zero block", (-0.0, 0.0, -0.0), 0x00, (8, 0, 8)),
     Case("-0 keeps its sign beside 6", (-0.0, 6.0, 0.0), 0x38, (8, 7, 0)),
     Case("negatives that round to zero give 0x8", (6.0, -0.25, -0.125, h("-0x1p-100"), h("-0x1p-149")), 0x38,
-         (7, 8, 8, 8, 8)),  # fmt: skip
+         (7, 8, 8, 8, 8)),
     Case("positives that round to zero give 0x0", (6.0, 0.25, 0.125, h("0x1p-100"), h("0x1p-149")), 0x38,
-         (7, 0, 0, 0, 0)),  # fmt: skip
+         (7, 0, 0, 0, 0)),
     # Elements at scale 1.
     Case("the eight values", _VALUES, 0x38, _VALUES_CODES),
     Case("ties go to the even code", _TIES_POSITIVE, 0x38, _TIES_CODES),
@@ -94,24 +95,24 @@ NVFP4_CASES = (
     # global_scale.
     Case("448 * 6 / amax maps amax to 448", (3.0, 1.5, 1.0, -0.25), 0x7E, (7, 5, 4, 9), 896.0),  # factor 2
     Case("fp16 subnormals, global_scale 2^24", (6 * h("0x1p-24"), h("0x1p-24"), -h("0x1p-24")), 0x38, (7, 2, 10),
-         h("0x1p+24")),  # fmt: skip
+         h("0x1p+24")),
     Case("global_scale subnormal, amax huge", (h("0x1.8p+127"), h("0x1p+127"), h("-0x1p+125")), 0x10, (7, 6, 10),
-         h("0x1p-130")),  # s = 2^-5, factor 2^-125  # fmt: skip
+         h("0x1p-130")),  # s = 2^-5, factor 2^-125
     Case("global_scale 2^-100", (h("0x1.8p+102"), h("0x1p+100")), 0x38, (7, 2), h("0x1p-100")),
     Case("global_scale 2^100, amax subnormal", (h("0x1.8p-127"), h("0x1p-127")), 0x00, (0, 0), h("0x1p+100")),
     # factor = 2^120 / 2^-9 is above FLT_MAX: it is FLT_MAX, so zeros stay zeros and amax gives just below 3 and 1.
     Case("the factor is capped at FLT_MAX", (6 * h("0x1p-129"), -2 * h("0x1p-129"), 0.0, -0.0), 0x01, (5, 10, 0, 8),
-         h("0x1p+120")),  # fmt: skip
+         h("0x1p+120")),
     # Order of operations. Each alternative gives another byte or code.
     Case("(global * amax) / 6, not global * (amax / 6)", (1.1484375,), 0x21, (7,), h("0x1.6343ecp-1")),
     Case("(global * amax) / 6, not amax * (global / 6)", (1.328125,), 0x21, (7,), h("0x1.333334p-1")),
     Case("(global * amax) / 6, not * (1 / 6)", (1.2578125,), 0x21, (7,), h("0x1.6a888ep-1")),
     # global 0x391A268A: s = 0.0546875 (0x16); x = 93 is a tie (0.25) after rounding, code 0.
     Case("x * (global / s), not x * (global * (1 / s)), not (x * global) / s", (2240.0, 93.0, -93.0), 0x16, (7, 0, 8),
-         h("0x1.344d14p-13")),  # fmt: skip
+         h("0x1.344d14p-13")),
     # global 0x3D1C09C1, s = 1: x * global rounds to 0.25 in fp32 (code 0), exactly it is above.
     Case("the product is rounded to fp32, not x / (s / global)", (157.0, 6.5625, -6.5625), 0x38, (7, 0, 8),
-         h("0x1.381382p-5")),  # fmt: skip
+         h("0x1.381382p-5")),
 )
 
 MXFP4_CASES = (
@@ -119,9 +120,9 @@ MXFP4_CASES = (
     Case("-0 keeps its sign in a zero block", (-0.0, 0.0, -0.0), 0x00, (8, 0, 8)),
     Case("-0 keeps its sign beside 6", (-0.0, 6.0, 0.0), 127, (8, 7, 0)),
     Case("negatives that round to zero give 0x8", (6.0, -0.25, -0.125, h("-0x1p-100"), h("-0x1p-149")), 127,
-         (7, 8, 8, 8, 8)),  # fmt: skip
+         (7, 8, 8, 8, 8)),
     Case("positives that round to zero give 0x0", (6.0, 0.25, 0.125, h("0x1p-100"), h("0x1p-149")), 127,
-         (7, 0, 0, 0, 0)),  # fmt: skip
+         (7, 0, 0, 0, 0)),
     Case("the eight values", _VALUES, 127, _VALUES_CODES),
     Case("ties go to the even code", _TIES_POSITIVE, 127, _TIES_CODES),
     Case("negative ties go to the even code", _TIES_NEGATIVE, 127, _TIES_NEGATIVE_CODES),
@@ -162,3 +163,4 @@ MXFP4_CASES = (
     Case("smallest subnormal amax", (h("0x1p-149"), h("-0x1p-149")), 0, (0, 8)),
     Case("fp16 subnormals", (6 * h("0x1p-24"), h("0x1p-24"), -h("0x1p-24")), 103, (7, 2, 10)),
 )
+# fmt: on

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+
 import reference
 from reference.edge_cases import MXFP4_CASES, NVFP4_CASES
 
-ml_dtypes = pytest.importorskip("ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed: pip install -r tests/requirements.txt")
 
 ALL_BF16 = (np.arange(65536, dtype=np.uint32) << 16).view(np.float32)
 ALL_FP16 = np.arange(65536, dtype=np.uint16).view(np.float16).astype(np.float32)
@@ -30,7 +31,9 @@ def test_encode_e2m1_equals_ml_dtypes(values):
 
 def test_encode_e4m3_equals_ml_dtypes():
     ties = ((reference.E4M3[1:] + reference.E4M3[:-1]) / 2).astype(np.float32)
-    positive = np.concatenate([np.abs(ALL_BF16), np.abs(ALL_FP16), ties, np.nextafter(ties, 0), np.nextafter(ties, 999)])
+    positive = np.concatenate(
+        [np.abs(ALL_BF16), np.abs(ALL_FP16), ties, np.nextafter(ties, 0), np.nextafter(ties, 999)]
+    )
     positive = positive[~np.isnan(positive)].astype(np.float32)
     expected = np.minimum(positive, 448).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
     assert np.array_equal(reference.encode_e4m3(positive), expected)
@@ -38,7 +41,9 @@ def test_encode_e4m3_equals_ml_dtypes():
 
 def test_round_to_equals_ml_dtypes():
     rng = np.random.default_rng(0)
-    values = np.ldexp(rng.uniform(-2, 2, 200_000), rng.integers(-150, 127, 200_000)).astype(np.float32).astype(np.float64)
+    values = (
+        np.ldexp(rng.uniform(-2, 2, 200_000), rng.integers(-150, 127, 200_000)).astype(np.float32).astype(np.float64)
+    )
     values = np.concatenate([values, [0.0, -0.0, np.inf, -np.inf, 3.4e38, 65504, 65519, 65520, 2.0**-133, 2.0**-134]])
     for name, dtype in (("bf16", ml_dtypes.bfloat16), ("fp16", np.float16)):
         with np.errstate(over="ignore"):
@@ -48,7 +53,7 @@ def test_round_to_equals_ml_dtypes():
     assert np.isnan(reference.round_to(np.array([np.nan]), "bf16")).all()
 
 
-@pytest.mark.parametrize("rows,columns", [(1, 1), (127, 3), (128, 4), (129, 5), (300, 17)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (127, 3), (128, 4), (129, 5), (300, 17)])
 def test_layout_formula_equals_permutation(rows, columns):
     linear = np.random.default_rng(rows).integers(1, 255, (rows, columns)).astype(np.uint8)
     swizzled = reference.swizzle(linear)
@@ -81,7 +86,7 @@ def test_nvfp4_edge_case(case):
 
 
 @pytest.mark.parametrize(
-    "case,rounding",
+    ("case", "rounding"),
     [(case, rounding) for rounding in ("ceil", "floor") for case in MXFP4_CASES if case.rounding in ("both", rounding)],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -99,7 +104,7 @@ def test_product_tolerance_can_fail():
     expected = reference.product(a, b)
     reference.assert_product(reference.round_to(expected[0], "bf16"), expected, 256, "bf16")
     twice_rounded = reference.round_to(reference.round_to(expected[0], "bf16") * 0.37, "bf16")
-    with pytest.raises(AssertionError, match="norm|tolerance"):
+    with pytest.raises(AssertionError, match=r"norm|tolerance"):
         reference.assert_product(twice_rounded, reference.product(a, b, 0.37), 256, "bf16")
     off = expected[0].copy()
     off[3, 5] += 0.05 * np.abs(off).max()
