@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .runtime import dtype_code
+
 
 def numpy() -> Any:
     """The numpy module, or a TypeError that says it is missing."""
@@ -55,6 +57,17 @@ def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
             )
         expected = byte_stride * size
     return rows, columns, stride
+
+
+def float_code(op: str, name: str, array: Any) -> int:
+    """fp4aot_dtype of the array."""
+    try:
+        return dtype_code(array.dtype)
+    except ValueError:
+        raise ValueError(
+            f"{op}: {name} is {array.dtype}; allowed are float32, float16 and ml_dtypes.bfloat16. "
+            "Convert it: .astype(numpy.float32)."
+        ) from None
 
 
 def byte_array(op: str, name: str, value: Any) -> Any:

@@ -24,22 +24,29 @@ except (TorchError, LoadError) as error:
     class Tensor:
         """Stands for torch.Tensor where there are no torch ops: nothing is one."""
 
-    torch_backend: Any = None
     default_dtype: Any = None
+
+    def torch_backend() -> Any:
+        """Never called: nothing is a Tensor."""
 else:
     Tensor = _torch_ops.Tensor  # type: ignore[assignment,misc]
-    torch_backend = _torch_ops.OVERLOADS
     default_dtype = _torch_ops.bfloat16
+
+    def torch_backend() -> Any:
+        """Where the torch ops are to be called."""
+        return _torch_ops.Traced if _torch_ops.is_dynamo_compiling() else _torch_ops.Eager
+
 
 LAYOUTS = {"swizzled": 0, "linear": 1}
 ROUNDINGS = {"ceil": 0, "floor": 1}
 
 
-def code(codes: dict[str, int], name: str, value: object) -> int:
+def code(codes: dict[str, int], name: str, value: str) -> int:
     """The C ABI's number for a named choice, or a ValueError that lists the names."""
-    if isinstance(value, str) and value in codes:
-        return codes[value]
-    raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".")
+    number = codes.get(value)
+    if number is None:
+        raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".")
+    return number
 
 
 def numpy_backend(first: object) -> Any:

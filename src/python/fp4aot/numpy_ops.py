@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _loader
-from ._arrays import array_of, byte_array, check_shape, float_scalar, matrix, numpy, scale_array, writable
-from .runtime import dtype_code, parse_device
+from ._arrays import array_of, byte_array, check_shape, float_code, float_scalar, matrix, numpy, scale_array, writable
+from .runtime import parse_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def quantize(
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
-        input_dtype=dtype_code(x.dtype),
+        input_dtype=float_code(op, "x", x),
         rows=rows,
         k=k,
         input=x.ctypes.data,
@@ -99,7 +99,7 @@ def dequantize(op: str, codes: Any, scales: Any, layout: int, dtype: Any, out: A
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
-        output_dtype=dtype_code(out.dtype),
+        output_dtype=float_code(op, "out", out),
         rows=rows,
         k=half * 2,
         codes=codes.ctypes.data,
@@ -126,7 +126,7 @@ def nvfp4_global_scale(x: Any, out: Any) -> Array:
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
-        input_dtype=dtype_code(x.dtype),
+        input_dtype=float_code(op, "x", x),
         rows=rows,
         k=columns,
         input=x.ctypes.data,
@@ -199,7 +199,7 @@ def gemm(
         out = np.empty((*a.shape[:-1], n), np.float32 if out_dtype is None else out_dtype)
     out = writable(op, "out", array_of(op, "out", out))
     check_shape(op, "out", out, (*a.shape[:-1], n))
-    dtype = dtype_code(out.dtype)
+    dtype = float_code(op, "out", out)
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
@@ -229,6 +229,6 @@ def gemm(
         check_shape(op, "bias", keep[-1], (n,))
         matrix(op, "bias", keep[-1])
         params.bias = keep[-1].ctypes.data  # type: ignore[attr-defined]
-        params.bias_dtype = dtype_code(keep[-1].dtype)  # type: ignore[attr-defined]
+        params.bias_dtype = float_code(op, "bias", keep[-1])  # type: ignore[attr-defined]
     _loader.call(op, params)
     return out

@@ -37,8 +37,10 @@ def gemm_nvfp4(
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     if out is None:
-        return torch_backend.gemm_nvfp4(a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl)
-    torch_backend.gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+        return torch_backend().gemm_nvfp4(
+            a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl
+        )
+    torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
     return out
 
 
@@ -59,6 +61,8 @@ def gemm_mxfp4(
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     if out is None:
-        return torch_backend.gemm_mxfp4(a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl)
-    torch_backend.gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+        return torch_backend().gemm_mxfp4(
+            a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl
+        )
+    torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
     return out

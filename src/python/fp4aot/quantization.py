@@ -37,8 +37,8 @@ def quantize_nvfp4(
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
     if out is None:
-        return torch_backend.quantize_nvfp4(x, global_scale, layout, pdl)
-    torch_backend.quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+        return torch_backend().quantize_nvfp4(x, global_scale, layout, pdl)
+    torch_backend().quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
     return out
 
 
@@ -62,8 +62,8 @@ def quantize_mxfp4(
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
     if out is None:
-        return torch_backend.quantize_mxfp4(x, mode, layout, pdl)
-    torch_backend.quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+        return torch_backend().quantize_mxfp4(x, mode, layout, pdl)
+    torch_backend().quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
     return out
 
 
@@ -83,8 +83,8 @@ def silu_mul_quantize_nvfp4(
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
     if out is None:
-        return torch_backend.silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
-    torch_backend.silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+        return torch_backend().silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
+    torch_backend().silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
     return out
 
 
@@ -102,8 +102,8 @@ def silu_mul_quantize_mxfp4(
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
     if out is None:
-        return torch_backend.silu_mul_quantize_mxfp4(x, mode, layout, pdl)
-    torch_backend.silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+        return torch_backend().silu_mul_quantize_mxfp4(x, mode, layout, pdl)
+    torch_backend().silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
     return out
 
 
@@ -137,8 +137,8 @@ def rmsnorm_quantize_nvfp4(
             residual=residual,
         )
     if out is None:
-        return torch_backend.rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
-    torch_backend.rmsnorm_quantize_nvfp4_out(out[0], out[1], x, weight, global_scale, epsilon, residual, layout, pdl)
+        return torch_backend().rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
+    torch_backend().rmsnorm_quantize_nvfp4_out(out[0], out[1], x, weight, global_scale, epsilon, residual, layout, pdl)
     return out
 
 
@@ -160,8 +160,8 @@ def dequantize_nvfp4(
     if not isinstance(codes, Tensor):
         return numpy_backend(codes).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
     if out is None:
-        return torch_backend.dequantize_nvfp4(codes, scales, global_scale, dtype or default_dtype, layout, pdl)
-    torch_backend.dequantize_nvfp4_out(out, codes, scales, global_scale, layout, pdl)
+        return torch_backend().dequantize_nvfp4(codes, scales, global_scale, dtype or default_dtype, layout, pdl)
+    torch_backend().dequantize_nvfp4_out(out, codes, scales, global_scale, layout, pdl)
     return out
 
 
@@ -179,6 +179,6 @@ def dequantize_mxfp4(
     if not isinstance(codes, Tensor):
         return numpy_backend(codes).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
     if out is None:
-        return torch_backend.dequantize_mxfp4(codes, scales, dtype or default_dtype, layout, pdl)
-    torch_backend.dequantize_mxfp4_out(out, codes, scales, layout, pdl)
+        return torch_backend().dequantize_mxfp4(codes, scales, dtype or default_dtype, layout, pdl)
+    torch_backend().dequantize_mxfp4_out(out, codes, scales, layout, pdl)
     return out

@@ -13,8 +13,8 @@ def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False)
     if not isinstance(x, Tensor):
         return numpy_backend(x).nvfp4_global_scale(x, out)
     if out is None:
-        return torch_backend.nvfp4_global_scale(x, pdl)
-    torch_backend.nvfp4_global_scale_out(out, x, pdl)
+        return torch_backend().nvfp4_global_scale(x, pdl)
+    torch_backend().nvfp4_global_scale_out(out, x, pdl)
     return out
 
 
@@ -26,8 +26,8 @@ def swizzle_scales(scales: Array, *, out: Array | None = None, pdl: bool = False
     if not isinstance(scales, Tensor):
         return numpy_backend(scales).swizzle_scales(scales, out)
     if out is None:
-        return torch_backend.swizzle_scales(scales, pdl)
-    torch_backend.swizzle_scales_out(out, scales, pdl)
+        return torch_backend().swizzle_scales(scales, pdl)
+    torch_backend().swizzle_scales_out(out, scales, pdl)
     return out
 
 
@@ -36,8 +36,8 @@ def unswizzle_scales(scales: Array, rows: int, columns: int, *, out: Array | Non
     if not isinstance(scales, Tensor):
         return numpy_backend(scales).unswizzle_scales(scales, rows, columns, out)
     if out is None:
-        return torch_backend.unswizzle_scales(scales, rows, columns, pdl)
+        return torch_backend().unswizzle_scales(scales, rows, columns, pdl)
     if tuple(out.shape) != (rows, columns):
         raise ValueError(f"unswizzle_scales: out has shape {tuple(out.shape)}; it must be {(rows, columns)}.")
-    torch_backend.unswizzle_scales_out(out, scales, pdl)
+    torch_backend().unswizzle_scales_out(out, scales, pdl)
     return out
