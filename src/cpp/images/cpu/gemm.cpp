@@ -86,7 +86,8 @@ void store(Product const& product, float const* sums, int64_t ld, int64_t row, i
   int64_t const size = p.d_dtype == FP4AOT_FP32 ? 4 : 2, bias_size = p.bias_dtype == FP4AOT_FP32 ? 4 : 2;
   float const* bias = nullptr;
   if (p.bias != nullptr) {
-    product.kernel.load_row[p.bias_dtype - 1](static_cast<char const*>(p.bias) + column * bias_size, columns, bias_scratch);
+    product.kernel.load_row[p.bias_dtype - 1](static_cast<char const*>(p.bias) + column * bias_size, columns,
+                                              bias_scratch);
     bias = bias_scratch;
   }
   StoreRow const store_row = product.kernel.store_row[p.d_dtype - 1];
@@ -114,7 +115,8 @@ void multiply_blocked(Product const& product) {
   while (product.threads > 1 && height > kMBlock && items() < 2 * product.threads) height = round_up(height / 2, 4);
 
   constexpr int64_t kScales = std::max(kNTile, kMBlock) * kKBlock / kNvfp4Vector + kScaleSlack;
-  constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) + Scratch::bytes_of<float>(kMBlock * kKBlock) +
+  constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) +
+                               Scratch::bytes_of<float>(kMBlock * kKBlock) +
                                Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
                                Scratch::bytes_of<uint8_t>(kScales);
   int64_t const tiles_down = divide_up(p.m, height);
@@ -134,7 +136,8 @@ void multiply_blocked(Product const& product) {
       kernel.decode_panels[product.format](b, columns, kc, panels);
       for (int64_t r = 0; r < rows; r += kMBlock) {
         int64_t const count = std::min(kMBlock, rows - r);
-        kernel.decode_rows[product.format](product.block(product.a(), row + r, count, k0, kc, scales), count, kc, a, kKBlock);
+        kernel.decode_rows[product.format](product.block(product.a(), row + r, count, k0, kc, scales), count, kc, a,
+                                           kKBlock);
         kernel.multiply(a, count, panels, padded, kc, k0 == 0, sums + r * padded, padded);
       }
     }
@@ -146,8 +149,8 @@ void multiply_streaming(Product const& product) {
   fp4aot_gemm_params const& p = product.p;
   KernelTable const& kernel = product.kernel;
   // Whole scale atoms of columns, and few enough for each thread to get some.
-  int64_t const width = std::clamp(round_up(divide_up(p.n, 2 * product.threads), kScaleAtomRows), kStreamColumnsMin,
-                                   kStreamColumns);
+  int64_t const width =
+      std::clamp(round_up(divide_up(p.n, 2 * product.threads), kScaleAtomRows), kStreamColumnsMin, kStreamColumns);
   constexpr int64_t kScales = kScaleAtomRows * kStreamKBlock / kNvfp4Vector + kScaleSlack;
   constexpr int64_t kScratch = Scratch::bytes_of<int8_t>(kStreamRows * kStreamKBlock) +
                                Scratch::bytes_of<float>(kStreamRows * kStreamKBlock / 4) +

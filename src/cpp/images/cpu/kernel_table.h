@@ -27,8 +27,8 @@ constexpr int64_t kScaleSlack = 16;
 
 // d[row][0..columns) += 4 * a * b^T over kc; d is [rows][ldd], columns a multiple of 8, kc at most kStreamKBlock.
 // a is as prepare_stream leaves it.
-using StreamKernel = void (*)(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc, float* d,
-                              int64_t ldd);
+using StreamKernel = void (*)(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc,
+                              float* d, int64_t ldd);
 
 // d[0..n) = alpha * (unscale * c) + bias, converted once; unscale is a power of two; bias may be null.
 using StoreRow = void (*)(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d);
@@ -41,7 +41,8 @@ struct KernelTable {
   void (*quantize[2][3])(void const* x, int64_t k, BlockRule rule, uint8_t* codes, uint8_t* scales);
   void (*silu_mul_quantize[2][3])(void const* gate, void const* up, int64_t k, BlockRule rule, uint8_t* codes,
                                   uint8_t* scales);
-  // sum of x^2 over the row, where x = input + residual (rounded to the type, written back to residual) if there is one.
+  // sum of x^2 over the row, where x = input + residual (rounded to the type, written back to residual) if there is
+  // one.
   double (*square_sum[3])(void const* input, void* residual, int64_t k);
   // Quantises x[i] / root * weight[i].
   void (*scale_quantize[3])(void const* x, void const* weight, float root, int64_t k, BlockRule rule, uint8_t* codes,

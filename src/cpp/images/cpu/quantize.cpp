@@ -87,8 +87,7 @@ void rmsnorm_quantize(fp4aot_quantize_params const& p) {
   if (!linear) clear_last_atoms(p.rows, columns, p.scales);
   for_each_piece(p.rows, p.k, p.k, [&](int64_t row, int64_t, int64_t) {
     void const* const input = element_at(p.input, p.input_dtype, p.input_stride, row, 0);
-    void* const residual =
-        p.residual ? element_at(p.residual, p.input_dtype, p.residual_stride, row, 0) : nullptr;
+    void* const residual = p.residual ? element_at(p.residual, p.input_dtype, p.residual_stride, row, 0) : nullptr;
     float const mean = static_cast<float>(square_sum(input, residual, p.k) / static_cast<double>(p.k));
     float const root = std::sqrt(mean + p.epsilon);
     char const* const x = static_cast<char const*>(residual ? residual : input);

@@ -2,11 +2,12 @@
 //
 // An instruction set is a struct V in an unnamed namespace of its own translation unit (vector_<isa>.h):
 //   kWidth                      floats in a vector
-//   F, I                        GCC vectors of kWidth floats and int32: + - * / & | << >> ?: and comparisons are built in
+//   F, I                        GCC vectors of kWidth floats and int32: operators and comparisons are built in
 //   kTileRows, kTileVectors     size of the register tile of the matrix product
 //   set1(float)                 broadcast
 //   fma(a, b, c)                a * b + c, fused where the instruction set has it
 //   max(I)                      over all lanes
+//   widen(uint8_t const*), widen(uint16_t const*), narrow(uint16_t*, I)      kWidth unsigned integers
 //   from_fp16(uint16_t const*), to_fp16(uint16_t*, F)   kWidth values; round to nearest even
 //   decode(uint8_t const*)      kWidth / 2 bytes of codes -> kWidth values in their order
 //   decode_pairs(uint8_t const*, F& even, F& odd)       kWidth bytes: low nibbles, high nibbles
@@ -19,10 +20,11 @@
 //   pair_scales(float const*)             for the lanes of dots: the first number for shares of k < 16, else the second
 //   set_dots(float), multiply_add(a, b, c), sum_dots(Dots)
 //
-// Everything that is compiled with an instruction set's flags must have internal linkage: the linker keeps one copy of an
-// inline function or template that several units emit, and if it kept the AVX one, the portable path would run it.
-// Templates over V have internal linkage because V has. Functions from shared headers (formats.h) may be called only below
-// an entry point marked FP4AOT_CPU_ENTRY, which inlines all it calls; a test checks that the objects define no weak code.
+// Everything that is compiled with an instruction set's flags must have internal linkage: the linker keeps one copy of
+// an inline function or template that several units emit, and if it kept the AVX one, the portable path would run it.
+// Templates over V have internal linkage because V has. Functions from shared headers (formats.h) may be called only
+// below an entry point marked FP4AOT_CPU_ENTRY, which inlines all it calls; a test checks that the objects define no
+// weak code.
 #ifndef FP4AOT_IMAGES_CPU_VECTOR_H_
 #define FP4AOT_IMAGES_CPU_VECTOR_H_
 
@@ -45,7 +47,6 @@ template <class V>
 struct Values {
   using F = typename V::F;
   using I = typename V::I;
-  typedef uint16_t H __attribute__((vector_size(V::kWidth * 2)));
 
   static I bits(F x) { return (I)x; }
   static F floats(I x) { return (F)x; }
@@ -56,18 +57,11 @@ struct Values {
     __builtin_memcpy(&v, p, sizeof v);
     return v;
   }
-  static F load(Bf16 const* p) {
-    H half;
-    __builtin_memcpy(&half, p, sizeof half);
-    return floats(__builtin_convertvector(half, I) << 16);
-  }
+  static F load(Bf16 const* p) { return floats(V::widen(&p->bits) << 16); }
   static F load(Fp16 const* p) { return V::from_fp16(&p->bits); }
 
   static void store(float* p, F v) { __builtin_memcpy(p, &v, sizeof v); }
-  static void store(Bf16* p, F v) {
-    H const half = __builtin_convertvector((bits(v) + bf16_increment(v)) >> 16, H);
-    __builtin_memcpy(p, &half, sizeof half);
-  }
+  static void store(Bf16* p, F v) { V::narrow(&p->bits, (bits(v) + bf16_increment(v)) >> 16 & 0xFFFF); }
   static void store(Fp16* p, F v) { V::to_fp16(&p->bits, v); }
 
   // What store would keep of v.
@@ -80,8 +74,8 @@ struct Values {
   }
 
  private:
-  // Rounds the upper half of the bits to nearest even. A NaN must neither carry into the sign nor lose its last set bit:
-  // setting the quiet bit does neither.
+  // Rounds the upper half of the bits to nearest even. A NaN must neither carry into the sign nor lose its last set
+  // bit: setting the quiet bit does neither.
   static I bf16_increment(F v) {
     I const b = bits(v);
     I const is_nan = (b & 0x7FFFFFFF) > 0x7F800000;
@@ -89,18 +83,15 @@ struct Values {
   }
 };
 
-// Scale bytes -> floats, NaN included, `count` rounded up to kWidth: that many bytes are read. MXFP4's are 2^-2 too small,
-// which 6 * 2^127 would be too large for.
+// Scale bytes -> floats, NaN included, `count` rounded up to kWidth: that many bytes are read. MXFP4's are 2^-2 too
+// small, which 6 * 2^127 would be too large for.
 template <class V, Format kFormat>
 void decode_scales(uint8_t const* bytes, int64_t count, float* out) {
   using I = typename V::I;
   using F = typename V::F;
-  typedef uint8_t B __attribute__((vector_size(V::kWidth)));
   I const nan = Values<V>::set1(0x7FC00000);
   for (int64_t i = 0; i < count; i += V::kWidth) {
-    B packed;
-    __builtin_memcpy(&packed, bytes + i, sizeof packed);
-    I const byte = __builtin_convertvector(packed, I);
+    I const byte = V::widen(bytes + i);
     if constexpr (kFormat == Format::kNvfp4) {
       F const value = (F)(byte << 20) * 0x1p+120f;  // rebiases the exponent, exactly; subnormals too
       Values<V>::store(out + i, (F)(byte == kE4m3Nan ? nan : (I)value));

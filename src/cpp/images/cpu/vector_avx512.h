@@ -25,6 +25,15 @@ struct Avx512 : Dots256 {
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static int32_t max(I v) { return _mm512_reduce_max_epi32((__m512i)v); }
 
+  static I widen(uint8_t const* p) {
+    return (I)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
+  }
+  static I widen(uint16_t const* p) {
+    return (I)_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<__m256i const*>(p)));
+  }
+  static void narrow(uint16_t* p, I v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16((__m512i)v));
+  }
   static F from_fp16(uint16_t const* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<__m256i const*>(p)));
   }
@@ -36,8 +45,8 @@ struct Avx512 : Dots256 {
     __m512i const both = _mm512_broadcastq_epi64(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(codes)));
     __m512i const words = _mm512_mask_srli_epi64(both, 0xF0, both, 32);  // lanes 0..7 the low word, 8..15 the high one
     __m512i const spread = _mm512_shuffle_epi32(words, _MM_PERM_CCAA);   // a word in both halves of each 64-bit lane
-    return lookup(_mm512_srlv_epi32(
-        spread, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28)));
+    return lookup(
+        _mm512_srlv_epi32(spread, _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28)));
   }
   static void decode_pairs(uint8_t const* bytes, F& even, F& odd) {
     __m512i const x = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<__m128i const*>(bytes)));

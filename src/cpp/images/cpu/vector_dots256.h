@@ -20,8 +20,8 @@ struct Dots256 {
     __m256i const both = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<__m128i const*>(codes)));
     __m256i const shifted = _mm256_srlv_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
     __m256i const nibbles = _mm256_and_si256(shifted, _mm256_set1_epi8(15));
-    __m256i const doubled = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+    __m256i const doubled =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
     __m256i const values = _mm256_shuffle_epi8(doubled, nibbles);
     return {values, _mm256_abs_epi8(values)};
   }

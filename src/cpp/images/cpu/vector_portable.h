@@ -21,11 +21,20 @@ struct Portable {
     return a > b ? a : b;
   }
 
-  // The exponent is rebiased by an exact multiplication, which normalises subnormals too.
-  static F from_fp16(uint16_t const* p) {
+  static I widen(uint8_t const* p) { return I{p[0], p[1], p[2], p[3]}; }
+  static I widen(uint16_t const* p) {
     H half;
     __builtin_memcpy(&half, p, sizeof half);
-    I const x = __builtin_convertvector(half, I);
+    return __builtin_convertvector(half, I);
+  }
+  static void narrow(uint16_t* p, I v) {
+    H const half = __builtin_convertvector(v, H);
+    __builtin_memcpy(p, &half, sizeof half);
+  }
+
+  // The exponent is rebiased by an exact multiplication, which normalises subnormals too.
+  static F from_fp16(uint16_t const* p) {
+    I const x = widen(p);
     I const magnitude = x & 0x7FFF;
     F const scaled = (F)(magnitude << 13) * 0x1p+112f;
     I const special = magnitude >= 0x7C00;  // infinity or NaN, made quiet as the hardware does
@@ -40,8 +49,7 @@ struct Portable {
     finite = magnitude >= 0x477FF000 ? I{} + 0x7C00 : finite;  // 65520 and above
     I const nan = 0x7E00 | (magnitude >> 13 & 0x1FF);
     I const result = (magnitude > 0x7F800000 ? nan : finite) | ((I)v >> 16 & 0x8000);
-    H const half = __builtin_convertvector(result, H);
-    __builtin_memcpy(p, &half, sizeof half);
+    narrow(p, result);
   }
 
   static F decode(uint8_t const* codes) {

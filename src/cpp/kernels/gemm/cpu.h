@@ -1,8 +1,8 @@
 // Matrix product of FP4 operands on the CPU, for any instruction set V (images/cpu/vector.h): operands are decoded to
 // fp32 (exactly: a code times a scale has at most 6 significant bits) and multiplied in fp32.
 //
-// B is decoded into panels [k][tile columns], A into rows, and a register tile of D runs over them. For few rows of A see
-// cpu_stream.h.
+// B is decoded into panels [k][tile columns], A into rows, and a register tile of D runs over them. For few rows of A
+// see cpu_stream.h.
 #ifndef FP4AOT_KERNELS_GEMM_CPU_H_
 #define FP4AOT_KERNELS_GEMM_CPU_H_
 
@@ -40,9 +40,10 @@ void transpose(Bytes16 (&rows)[16]) {
   for (int round = 0; round < 4; ++round) {
     Bytes16 next[16];
     for (int i = 0; i < 8; ++i) {
-      next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-      next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
-                                                15, 31);
+      next[2 * i] =
+          __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      next[2 * i + 1] =
+          __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
     for (int i = 0; i < 16; ++i) rows[i] = next[i];
   }
@@ -118,7 +119,8 @@ void multiply_tile(float const* a, float const* panel, int64_t kc, bool first, f
 }
 
 template <class V, int kRows = V::kTileRows - 1>
-void multiply_last_rows(int64_t rows, float const* a, float const* panel, int64_t kc, bool first, float* c, int64_t ldc) {
+void multiply_last_rows(int64_t rows, float const* a, float const* panel, int64_t kc, bool first, float* c,
+                        int64_t ldc) {
   if (rows == kRows) return multiply_tile<V, kRows>(a, panel, kc, first, c, ldc);
   if constexpr (kRows > 1) multiply_last_rows<V, kRows - 1>(rows, a, panel, kc, first, c, ldc);
 }

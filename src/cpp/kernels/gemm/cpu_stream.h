@@ -39,11 +39,12 @@ FP4AOT_CPU_ENTRY void prepare_stream(Block const& a, int64_t rows, int64_t kc, i
 }
 
 template <class V, Format kFormat, int kRows>
-FP4AOT_CPU_ENTRY void stream(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc, float* d,
-                             int64_t ldd) {
+FP4AOT_CPU_ENTRY void stream(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc,
+                             float* d, int64_t ldd) {
   using Dots = typename V::Dots;
   constexpr int kVec = kVector<kFormat>;
-  constexpr int kGroup = kRows <= 4 ? 2 : 1;  // columns at once: two independent sums hide the latency where rows are few
+  constexpr int kGroup =
+      kRows <= 4 ? 2 : 1;  // columns at once: two independent sums hide the latency where rows are few
   Dots const largest = V::set_dots(FLT_MAX);
   float scales[kGroup][kStreamKBlock / kVec + kScaleSlack];
   for (int64_t column = 0; column < columns; column += kGroup) {

@@ -17,8 +17,9 @@ typename V::I e2m1_codes(typename V::F scaled) {
   I const bits = (I)scaled;
   F magnitude = (F)(bits & 0x7FFFFFFF);
   magnitude = magnitude < 6.0f ? magnitude : V::set1(6.0f);
-  // The values from 2^e up to 2^(e+1) are spaced by 2^(e-1), and those below 1 as from 1 on. Adding 1.5 * 2^(e+22), whose
-  // last place that is, rounds to nearest even; the sum's low bits count the spacings, 0..4, and each e has two codes more.
+  // The values from 2^e up to 2^(e+1) are spaced by 2^(e-1), and those below 1 as from 1 on. Adding 1.5 * 2^(e+22),
+  // whose last place that is, rounds to nearest even; the sum's low bits count the spacings, 0..4, and each e has two
+  // codes more.
   I const biased = (I)magnitude >> 23;
   I const exponent = biased > 127 ? biased : Values<V>::set1(127);
   I const magic = (exponent << 23) + ((22 << 23) | 0x400000);
@@ -26,8 +27,8 @@ typename V::I e2m1_codes(typename V::F scaled) {
   return (spacings + (exponent << 1) - 254) | (bits >> 28 & 8);
 }
 
-// For one vector of blocks: amax as bits (so that a NaN is the largest) -> scale bytes and factors. poisoned: lanes of -1
-// where amax is not finite.
+// For one vector of blocks: amax as bits (so that a NaN is the largest) -> scale bytes and factors. poisoned: lanes of
+// -1 where amax is not finite.
 template <class V>
 void block_scales_nvfp4(typename V::I amax, float global_scale, typename V::I& byte, typename V::F& r,
                         typename V::I& poisoned) {
@@ -121,7 +122,8 @@ FP4AOT_CPU_ENTRY void quantize(void const* x, int64_t k, BlockRule rule, uint8_t
 }
 
 template <class V, Format kFormat, class T>
-FP4AOT_CPU_ENTRY void dequantize(uint8_t const* codes, uint8_t const* scales, int64_t k, float global_scale, void* out) {
+FP4AOT_CPU_ENTRY void dequantize(uint8_t const* codes, uint8_t const* scales, int64_t k, float global_scale,
+                                 void* out) {
   using F = typename V::F;
   constexpr int64_t kVec = kVector<kFormat>;
   T* const elements = static_cast<T*>(out);

@@ -1,5 +1,6 @@
-// Fused quantisation on the CPU: silu(gate) * up and RMS norm. The intermediate is computed in fp32, rounded to the input
-// type, and quantised as in cpu.h. No fused multiply-adds and a fixed order of summation: all instruction sets agree.
+// Fused quantisation on the CPU: silu(gate) * up and RMS norm. The intermediate is computed in fp32, rounded to the
+// input type, and quantised as in cpu.h. No fused multiply-adds and a fixed order of summation: all instruction sets
+// agree.
 #ifndef FP4AOT_KERNELS_QUANTIZE_CPU_FUSED_H_
 #define FP4AOT_KERNELS_QUANTIZE_CPU_FUSED_H_
 
@@ -21,7 +22,7 @@ typename V::F exp_above_tiny(typename V::F x) {
   I const n = (I)shifted - (I)magic;
   F const whole = shifted - magic;
   F const rest = (x - whole * 0x1.62e4p-1f) - whole * -0x1.7f7d1cp-20f;  // ln 2 in two parts, the first product exact
-  F p = V::set1(1.0f / 5040.0f);                                        // Taylor: |rest| <= 0.35, the next term is 2^-28
+  F p = V::set1(1.0f / 5040.0f);  // Taylor: |rest| <= 0.35, the next term is 2^-28
   p = p * rest + 1.0f / 720.0f;
   p = p * rest + 1.0f / 120.0f;
   p = p * rest + 1.0f / 24.0f;

@@ -35,9 +35,9 @@ inline void read_swizzled(uint8_t const* swizzled, int64_t row, int64_t first, i
   for (int i = 0; column + i < count; ++i) linear[column + i] = atom_row[i];
 }
 
-// Columns [first, first + count) of rows [row, row + rows) -> linear[rows][stride], atom by atom: rows of one atom share
-// cache lines, which following single rows through all atoms would fetch again and again. first is a multiple of 4;
-// stride is at least count rounded up to 4, and up to 3 bytes behind count are written.
+// Columns [first, first + count) of rows [row, row + rows) -> linear[rows][stride], atom by atom: rows of one atom
+// share cache lines, which following single rows through all atoms would fetch again and again. first is a multiple of
+// 4; stride is at least count rounded up to 4, and up to 3 bytes behind count are written.
 inline void read_swizzled_block(uint8_t const* swizzled, int64_t row, int64_t rows, int64_t first, int64_t count,
                                 int64_t columns, uint8_t* linear, int64_t stride) {
   for (int64_t r = 0; r < rows;) {
