@@ -1,0 +1,131 @@
+"""fp4aot.nn.Fp4Linear against its parts and against the layer that it replaces."""
+
+import copy
+import io
+
+import fp4aot
+import fp4aot.nn
+import pytest
+import torch
+from fp4aot.nn import Fp4Linear, quantize_linears
+
+FORMATS = ["nvfp4", "mxfp4"]
+
+
+def linear(device, k=96, n=72, bias=True, dtype=torch.float32) -> torch.nn.Linear:
+    torch.manual_seed(0)
+    return torch.nn.Linear(k, n, bias=bias).to(dtype).to(device)
+
+
+def inputs(device, *shape, dtype=torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).to(dtype).to(device)
+
+
+def relative(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    return float(torch.linalg.norm(got.double() - wanted.double()) / torch.linalg.norm(wanted.double()))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_forward(device, format, bias, dtype):
+    old = linear(device, bias=bias, dtype=dtype)
+    new = Fp4Linear.from_linear(old, format)
+    x = inputs(device, 3, 5, 96, dtype=dtype)
+    with torch.no_grad():
+        out, exact = new(x), old(x)
+    assert out.dtype == dtype
+    assert out.shape == (3, 5, 72)
+    assert 0.01 < relative(out, exact) < 0.2, "the error of FP4, no more and no less"
+    weight = new.dequantized_weight()
+    assert 0.05 < relative(weight, old.weight.detach()) < 0.15
+    if format == "nvfp4":
+        scale = fp4aot.nvfp4_global_scale(x)
+        x = fp4aot.dequantize_nvfp4(*fp4aot.quantize_nvfp4(x, scale), scale, dtype=torch.float32)
+    else:
+        x = fp4aot.dequantize_mxfp4(*fp4aot.quantize_mxfp4(x), dtype=torch.float32)
+    wanted = x.double() @ weight.double().T
+    if bias:
+        wanted += old.bias.detach().double()
+    assert relative(out, wanted) < {torch.bfloat16: 3e-3, torch.float16: 5e-4, torch.float32: 2e-6}[dtype]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_state_dict(device, format):
+    """Saved and loaded into a fresh layer: the same outputs."""
+    layer = Fp4Linear.from_linear(linear(device), format)
+    layer.calibrate(inputs(device, 20, 96))
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file)
+    fresh = Fp4Linear(96, 72, format=format, device=device, dtype=torch.float32)
+    fresh.load_state_dict(state)
+    x = inputs(device, 7, 96)
+    assert torch.equal(fresh(x), layer(x))
+    assert torch.equal(copy.deepcopy(layer)(x), layer(x))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_to_another_dtype_keeps_the_codes(device, format):
+    layer = Fp4Linear.from_linear(linear(device), format)
+    layer.calibrate(inputs(device, 20, 96))
+    weight = layer.dequantized_weight()
+    moved = copy.deepcopy(layer).to(torch.bfloat16)
+    assert torch.equal(moved.dequantized_weight(), weight)
+    x = inputs(device, 4, 96)
+    assert moved(x.to(torch.bfloat16)).dtype == torch.bfloat16
+    assert relative(moved(x.to(torch.bfloat16)), layer(x)) < 0.05
+
+
+def test_calibrate(device):
+    layer = Fp4Linear.from_linear(linear(device))
+    small, large = inputs(device, 4, 96), 3 * inputs(device, 4, 96)
+    layer.calibrate(small)
+    first = layer.input_global_scale.item()
+    assert first == fp4aot.nvfp4_global_scale(small).item()
+    layer.calibrate(large)
+    assert layer.input_global_scale.item() == fp4aot.nvfp4_global_scale(large).item() < first
+    layer.calibrate(small)
+    assert layer.input_global_scale.item() == fp4aot.nvfp4_global_scale(large).item(), "the larger range is kept"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_from_tensors(device, format):
+    layer = Fp4Linear.from_linear(linear(device, bias=False), format)
+    scales = fp4aot.unswizzle_scales(layer.weight_scales, 72, 96 // (16 if format == "nvfp4" else 32))
+    made = Fp4Linear.from_tensors(layer.weight_codes, scales, layer.weight_global_scale, format=format)
+    x = inputs(device, 9, 96)
+    assert torch.equal(made(x), layer(x))
+    with pytest.raises(ValueError, match=r"scales have shape .*\(72, "):
+        Fp4Linear.from_tensors(layer.weight_codes, scales[:, :-1].contiguous(), format=format)
+
+
+def test_quantize_linears(device):
+    model = torch.nn.Sequential(
+        torch.nn.Linear(96, 64),
+        torch.nn.GELU(),
+        torch.nn.Sequential(torch.nn.Linear(64, 30), torch.nn.Linear(30, 64)),
+        torch.nn.ModuleDict({"inner": torch.nn.Linear(64, 32)}),
+    ).to(device)
+    assert quantize_linears(model) is model
+    assert isinstance(model[0], Fp4Linear)
+    assert isinstance(model[3]["inner"], Fp4Linear)
+    assert isinstance(model[2][0], torch.nn.Linear), "30 columns do not fit and stay"
+    assert isinstance(model[2][1], torch.nn.Linear)
+
+
+def test_sizes_that_do_not_fit():
+    for sizes in ((40, 64), (64, 12), (0, 8)):
+        with pytest.raises(ValueError, match=r"multiples of 32 and 8"):
+            Fp4Linear(*sizes)
+    with pytest.raises(ValueError, match=r"'nvfp4' or 'mxfp4'"):
+        Fp4Linear(64, 64, format="int4")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_compile(device, format):
+    layer = Fp4Linear.from_linear(linear(device), format)
+    x = inputs(device, 11, 96)
+    with torch.no_grad():
+        assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), layer(x))
