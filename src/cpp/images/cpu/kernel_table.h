@@ -9,21 +9,24 @@
 
 namespace fp4aot::cpu {
 
-// How a block's scale follows from its amax: global_scale for NVFP4, floor_rounding for MXFP4.
+// Bytes behind the last scale that decoding kernels may read.
+constexpr int64_t kScaleSlack = 16;
+
+// How a block's scale follows from its amax: global_scale for NVFP4 (poisoned: not finite and positive), floor_rounding
+// for MXFP4.
 struct BlockRule {
   float global_scale;
+  bool poisoned;
   bool floor_rounding;
 };
 
-// A block of a packed FP4 matrix, rows x kc: where its first row begins, with its scales gathered into rows. Up to
-// kScaleSlack bytes behind the last scale may be read.
+// A block of a packed FP4 matrix, rows x kc: where its first row begins, with its scales gathered into rows.
 struct Block {
   uint8_t const* codes;
   int64_t stride;  // bytes
   uint8_t const* scales;
   int64_t scale_stride;
 };
-constexpr int64_t kScaleSlack = 16;
 
 // d[row][0..columns) += 4 * a * b^T over kc; d is [rows][ldd], columns a multiple of 8, kc at most kStreamKBlock.
 // a is as prepare_stream leaves it.
@@ -47,7 +50,7 @@ struct KernelTable {
   // Quantises x[i] / root * weight[i].
   void (*scale_quantize[3])(void const* x, void const* weight, float root, int64_t k, BlockRule rule, uint8_t* codes,
                             uint8_t* scales);
-  // codes[k/2], scales[k/vec] -> out[0..k).
+  // codes[k/2], scales[k/vec] and kScaleSlack more -> out[0..k); k at most kColumnChunk.
   void (*dequantize[2][3])(uint8_t const* codes, uint8_t const* scales, int64_t k, float global_scale, void* out);
   // Largest bit pattern of a finite |x| in x[0..k).
   int32_t (*finite_amax_bits[3])(void const* x, int64_t k);

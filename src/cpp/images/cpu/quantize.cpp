@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 
 #include "fp4aot/formats.h"
 #include "images/cpu/kernel_table.h"
@@ -40,7 +42,8 @@ void for_each_piece(int64_t rows, int64_t columns, int64_t chunk, Body const& bo
 }
 
 BlockRule rule_of(fp4aot_quantize_params const& p) {
-  return {p.global_scale ? *p.global_scale : 1.0f, p.rounding == FP4AOT_ROUND_FLOOR};
+  float const global_scale = p.global_scale ? *p.global_scale : 1.0f;
+  return {global_scale, !(is_finite(global_scale) && global_scale > 0.0f), p.rounding == FP4AOT_ROUND_FLOOR};
 }
 
 // Calls quantize(row, first, count, codes, scales) with where the codes of the piece go and a place for its scales, and
@@ -111,9 +114,12 @@ void dequantize(fp4aot_dequantize_params const& p) {
   int64_t const columns = p.k / kVec;
   bool const linear = p.scale_layout == FP4AOT_SCALES_LINEAR;
   for_each_piece(p.rows, p.k, kColumnChunk, [&](int64_t row, int64_t first, int64_t count) {
-    uint8_t gathered[kChunkScales];
-    uint8_t const* const scales = linear ? p.scales + row * columns + first / kVec : gathered;
-    if (!linear) read_swizzled(p.scales, row, first / kVec, count / kVec, columns, gathered);
+    uint8_t scales[kChunkScales + kScaleSlack] = {};
+    if (linear) {
+      std::memcpy(scales, p.scales + row * columns + first / kVec, static_cast<size_t>(count / kVec));
+    } else {
+      read_swizzled(p.scales, row, first / kVec, count / kVec, columns, scales);
+    }
     kernel(p.codes + row * p.codes_stride + first / 2, scales, count, global_scale,
            element_at(p.output, p.output_dtype, p.output_stride, row, first));
   });

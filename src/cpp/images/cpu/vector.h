@@ -22,17 +22,15 @@
 //
 // Everything that is compiled with an instruction set's flags must have internal linkage: the linker keeps one copy of
 // an inline function or template that several units emit, and if it kept the AVX one, the portable path would run it.
-// Templates over V have internal linkage because V has. Functions from shared headers (formats.h) may be called only
-// below an entry point marked FP4AOT_CPU_ENTRY, which inlines all it calls; a test checks that the objects define no
-// weak code.
+// Templates over V have internal linkage because V has. So in those units, and in kernels/*/cpu*.h but for scales, no
+// function of a shared header (formats.h, the standard library) is called, only their constants are used:
+// nm must list no weak code in kernels_<isa>.o.
 #ifndef FP4AOT_IMAGES_CPU_VECTOR_H_
 #define FP4AOT_IMAGES_CPU_VECTOR_H_
 
 #include <cstdint>
 
 #include "fp4aot/formats.h"
-
-#define FP4AOT_CPU_ENTRY [[gnu::flatten]]
 
 namespace fp4aot::cpu {
 

@@ -13,7 +13,7 @@
 namespace fp4aot::cpu {
 
 template <class V, Format kFormat>
-FP4AOT_CPU_ENTRY void decode_rows(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld) {
+void decode_rows(Block const& a, int64_t rows, int64_t kc, float* out, int64_t ld) {
   using F = typename V::F;
   constexpr int kVec = kVector<kFormat>;
   float scales[kKBlock / kVec + kScaleSlack];
@@ -50,7 +50,7 @@ void transpose(Bytes16 (&rows)[16]) {
 }
 
 template <class V, Format kFormat>
-FP4AOT_CPU_ENTRY void decode_panels(Block const& b, int64_t rows, int64_t kc, float* out) {
+void decode_panels(Block const& b, int64_t rows, int64_t kc, float* out) {
   using F = typename V::F;
   constexpr int64_t kVec = kVector<kFormat>;
   constexpr int64_t kColumns = V::kTileVectors * V::kWidth;
@@ -140,7 +140,7 @@ void multiply(float const* a, int64_t rows, float const* panels, int64_t columns
 }
 
 template <class V, class T>
-FP4AOT_CPU_ENTRY void store_row(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d) {
+void store_row(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d) {
   using F = typename V::F;
   T* const out = static_cast<T*>(d);
   auto const finish = [=](F sum, F added) { return bias ? sum * unscale * alpha + added : sum * unscale * alpha; };
@@ -156,7 +156,7 @@ FP4AOT_CPU_ENTRY void store_row(float const* c, int64_t n, float unscale, float 
 }
 
 template <class V, class T>
-FP4AOT_CPU_ENTRY void load_row(void const* x, int64_t n, float* out) {
+void load_row(void const* x, int64_t n, float* out) {
   T const* const elements = static_cast<T const*>(x);
   int64_t i = 0;
   for (; i + V::kWidth <= n; i += V::kWidth) Values<V>::store(out + i, Values<V>::load(elements + i));

@@ -24,7 +24,7 @@ typename V::Dots lane_scales(float const* scales, int64_t step) {
 }
 
 template <class V, Format kFormat>
-FP4AOT_CPU_ENTRY void prepare_stream(Block const& a, int64_t rows, int64_t kc, int8_t* out, float* scales) {
+void prepare_stream(Block const& a, int64_t rows, int64_t kc, int8_t* out, float* scales) {
   float row_scales[kStreamKBlock / kVector<kFormat> + kScaleSlack];
   for (int64_t r = 0; r < rows; ++r) {
     decode_scales<V, kFormat>(a.scales + r * a.scale_stride, kc / kVector<kFormat>, row_scales);
@@ -39,8 +39,8 @@ FP4AOT_CPU_ENTRY void prepare_stream(Block const& a, int64_t rows, int64_t kc, i
 }
 
 template <class V, Format kFormat, int kRows>
-FP4AOT_CPU_ENTRY void stream(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc,
-                             float* d, int64_t ldd) {
+void stream(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc, float* d,
+            int64_t ldd) {
   using Dots = typename V::Dots;
   constexpr int kVec = kVector<kFormat>;
   constexpr int kGroup =

@@ -69,7 +69,7 @@ void quantize_elements(T const* x, int64_t k, BlockRule rule, uint8_t* codes, ui
   constexpr int64_t kVec = kVector<kFormat>;
   constexpr int64_t kBatch = V::kWidth;  // blocks whose scales are computed at once
   int64_t const blocks = k / kVec;
-  if (kFormat == Format::kNvfp4 && (!is_finite(rule.global_scale) || !(rule.global_scale > 0.0f))) {
+  if (kFormat == Format::kNvfp4 && rule.poisoned) {
     for (int64_t i = 0; i < blocks; ++i) scales[i] = kE4m3Nan;
     for (int64_t i = 0; i < k / 2; ++i) codes[i] = 0;
     return;
@@ -117,29 +117,30 @@ void quantize_elements(T const* x, int64_t k, BlockRule rule, uint8_t* codes, ui
 }
 
 template <class V, Format kFormat, class T>
-FP4AOT_CPU_ENTRY void quantize(void const* x, int64_t k, BlockRule rule, uint8_t* codes, uint8_t* scales) {
+void quantize(void const* x, int64_t k, BlockRule rule, uint8_t* codes, uint8_t* scales) {
   quantize_elements<V, kFormat>(static_cast<T const*>(x), k, rule, codes, scales);
 }
 
 template <class V, Format kFormat, class T>
-FP4AOT_CPU_ENTRY void dequantize(uint8_t const* codes, uint8_t const* scales, int64_t k, float global_scale,
-                                 void* out) {
+void dequantize(uint8_t const* codes, uint8_t const* scales, int64_t k, float global_scale, void* out) {
   using F = typename V::F;
   constexpr int64_t kVec = kVector<kFormat>;
   T* const elements = static_cast<T*>(out);
   F const divisor = V::set1(global_scale);
+  float decoded[kColumnChunk / kVec + kScaleSlack];
+  decode_scales<V, kFormat>(scales, k / kVec, decoded);
   for (int64_t block = 0; block < k / kVec; ++block) {
-    F const scale = V::set1(scale_to_float<kFormat>(scales[block]));
+    F const scale = V::set1(decoded[block]);
     for (int64_t i = block * kVec; i < (block + 1) * kVec; i += V::kWidth) {
       F value = V::decode(codes + i / 2) * scale;
-      if constexpr (kFormat == Format::kNvfp4) value = value / divisor;
+      value = kFormat == Format::kNvfp4 ? value / divisor : value * 4.0f;  // decode_scales gave a quarter
       Values<V>::store(elements + i, value);
     }
   }
 }
 
 template <class V, class T>
-FP4AOT_CPU_ENTRY int32_t finite_amax_bits(void const* x, int64_t k) {
+int32_t finite_amax_bits(void const* x, int64_t k) {
   using I = typename V::I;
   T const* const elements = static_cast<T const*>(x);
   I largest = {};

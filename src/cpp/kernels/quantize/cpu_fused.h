@@ -33,8 +33,7 @@ typename V::F exp_above_tiny(typename V::F x) {
 }
 
 template <class V, Format kFormat, class T>
-FP4AOT_CPU_ENTRY void silu_mul_quantize(void const* gate, void const* up, int64_t k, BlockRule rule, uint8_t* codes,
-                                        uint8_t* scales) {
+void silu_mul_quantize(void const* gate, void const* up, int64_t k, BlockRule rule, uint8_t* codes, uint8_t* scales) {
   using F = typename V::F;
   T const* const gates = static_cast<T const*>(gate);
   T const* const ups = static_cast<T const*>(up);
@@ -52,7 +51,7 @@ FP4AOT_CPU_ENTRY void silu_mul_quantize(void const* gate, void const* up, int64_
 }
 
 template <class V, class T>
-FP4AOT_CPU_ENTRY double square_sum(void const* input, void* residual, int64_t k) {
+double square_sum(void const* input, void* residual, int64_t k) {
   using F = typename V::F;
   constexpr int kLanes = 16;  // partial sums, whatever V's width; k is a multiple
   constexpr int kVectors = kLanes / V::kWidth;
@@ -81,8 +80,8 @@ FP4AOT_CPU_ENTRY double square_sum(void const* input, void* residual, int64_t k)
 }
 
 template <class V, class T>
-FP4AOT_CPU_ENTRY void scale_quantize(void const* x, void const* weight, float root, int64_t k, BlockRule rule,
-                                     uint8_t* codes, uint8_t* scales) {
+void scale_quantize(void const* x, void const* weight, float root, int64_t k, BlockRule rule, uint8_t* codes,
+                    uint8_t* scales) {
   using F = typename V::F;
   T const* const elements = static_cast<T const*>(x);
   T const* const weights = static_cast<T const*>(weight);
