@@ -1,20 +1,12 @@
-// Times the quantise family of the sm90a image on the current GPU, each op beside a device copy that moves as many bytes
-// and beside an empty kernel. Build and run:
+// Times the quantise family of the sm90a image on the current GPU, each op beside a device copy that moves as many
+// bytes and beside an empty kernel. Build and run:
 //   nvcc -std=c++17 -O3 --expt-relaxed-constexpr -gencode arch=compute_90a,code=sm_90a -Isrc/cpp/include -Isrc/cpp
 //     benchmarks/quantize_bench.cu src/cpp/images/sm90a/quantize.cu src/cpp/images/sm90a/scales.cu -o quantize_bench
-// Every timing is one CUDA graph of one launch between two events, after 256 MB have been read to empty the L2 cache;
-// op, copy and empty kernel take turns, and medians are printed. "copy" is the copy's time over the op's: the fraction
-// of copy bandwidth (bytes read plus written) that the op reaches. Times contain the empty kernel's.
-#include <cuda_runtime.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <vector>
-
+// How it times is in graph_timing.cuh. The percentage is the copy's time over the op's: the fraction of copy bandwidth
+// (bytes read plus written) that the op reaches. Times contain the empty kernel's.
 #include "fp4aot/formats.h"
 #include "fp4aot/fp4aot.h"
+#include "graph_timing.cuh"
 #include "images/image.h"
 
 namespace fp4aot::ops {
@@ -24,25 +16,8 @@ extern Slot const quantize_nvfp4, quantize_mxfp4, silu_mul_quantize_nvfp4, silu_
 
 namespace {
 
-void check(cudaError_t error, int line) {
-  if (error == cudaSuccess) return;
-  std::printf("line %d: %s\n", line, cudaGetErrorString(error));
-  std::exit(1);
-}
-#define CHECK(call) check(call, __LINE__)
-
-__global__ void empty_kernel() {}
-
-__global__ void flush_kernel(uint4 const* data, size_t count, uint32_t* sink) {
-  uint32_t sum = 0;
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
-    uint4 const v = data[i];
-    sum ^= v.x ^ v.y ^ v.z ^ v.w;
-  }
-  if (sum == 0x12345678u) *sink = sum;
-}
-
-__global__ void fill_kernel(uint16_t* data, size_t count) {  // 16-bit floats of both signs, around 1; fp32 pairs of them
+__global__ void fill_kernel(uint16_t* data,
+                            size_t count) {  // 16-bit floats of both signs, around 1; fp32 pairs of them
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
     uint32_t h = static_cast<uint32_t>(i * 2654435761u) ^ static_cast<uint32_t>(i >> 13) * 2246822519u;
     h = (h ^ h >> 15) * 3266489917u;
@@ -51,51 +26,9 @@ __global__ void fill_kernel(uint16_t* data, size_t count) {  // 16-bit floats of
 }
 
 cudaStream_t stream;
-uint8_t *input, *output, *scales, *flush;  // kBytes each, the last kFlushBytes
+constexpr size_t kBytes = size_t{1} << 31;
+uint8_t *input, *output, *scales;  // kBytes each
 float *global_scale, *workspace;
-constexpr size_t kBytes = size_t{1} << 31, kFlushBytes = size_t{256} << 20;
-
-cudaGraphExec_t capture(std::function<void()> const& queue) {
-  cudaGraph_t graph;
-  cudaGraphExec_t executable;
-  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  queue();
-  CHECK(cudaStreamEndCapture(stream, &graph));
-  CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  CHECK(cudaGraphDestroy(graph));
-  return executable;
-}
-
-std::vector<double> medians(std::vector<std::function<void()>> const& work, int repeats) {
-  std::vector<cudaGraphExec_t> graphs;
-  for (auto const& queue : work) graphs.push_back(capture(queue));
-  cudaEvent_t begin, end;
-  CHECK(cudaEventCreate(&begin));
-  CHECK(cudaEventCreate(&end));
-  std::vector<std::vector<float>> times(work.size());
-  for (int i = -3; i < repeats; ++i) {
-    for (size_t j = 0; j < graphs.size(); ++j) {
-      flush_kernel<<<1056, 256, 0, stream>>>(reinterpret_cast<uint4*>(flush), kFlushBytes / 16,
-                                             reinterpret_cast<uint32_t*>(workspace));
-      CHECK(cudaEventRecord(begin, stream));
-      CHECK(cudaGraphLaunch(graphs[j], stream));
-      CHECK(cudaEventRecord(end, stream));
-      CHECK(cudaStreamSynchronize(stream));
-      float milliseconds;
-      CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-      if (i >= 0) times[j].push_back(milliseconds * 1e3f);
-    }
-  }
-  std::vector<double> result;
-  for (auto& t : times) {
-    std::nth_element(t.begin(), t.begin() + t.size() / 2, t.end());
-    result.push_back(t[t.size() / 2]);
-  }
-  for (auto graph : graphs) CHECK(cudaGraphExecDestroy(graph));
-  CHECK(cudaEventDestroy(begin));
-  CHECK(cudaEventDestroy(end));
-  return result;
-}
 
 void launch(fp4aot::Slot const& slot, void const* params) {
   fp4aot::Message message = {};
@@ -107,9 +40,11 @@ void launch(fp4aot::Slot const& slot, void const* params) {
 
 void report(char const* name, int64_t rows, int64_t k, int64_t bytes, int repeats, std::function<void()> const& op) {
   size_t const half = bytes / 2;
-  auto const t = medians({op, [half] { CHECK(cudaMemcpyAsync(output, input, half, cudaMemcpyDeviceToDevice, stream)); },
-                          [] { empty_kernel<<<1, 32, 0, stream>>>(); }},
-                         repeats);
+  auto const t =
+      bench::medians(stream,
+                     {op, [half] { CHECK(cudaMemcpyAsync(output, input, half, cudaMemcpyDeviceToDevice, stream)); },
+                      [] { bench::empty_kernel<<<1, 32, 0, stream>>>(); }},
+                     repeats);
   std::printf("%-34s %6lld x %-6lld %9.2f us %7.2f TB/s  copy %8.2f us (%.1f %%)  empty %5.2f us (+%.2f)\n", name,
               static_cast<long long>(rows), static_cast<long long>(k), t[0], bytes / t[0] * 1e-6, t[1],
               100 * t[1] / t[0], t[2], t[0] - t[2]);
@@ -142,8 +77,9 @@ void quantize(Kind const& kind, int64_t rows, int64_t k, int repeats) {
   p.scale_layout = kind.layout;
   p.weight = kind.norm ? input : nullptr;
   p.epsilon = 1e-5f;
-  int64_t const scale_bytes = kind.layout == FP4AOT_SCALES_SWIZZLED ? fp4aot::swizzled_scale_bytes(rows, k / kind.vector)
-                                                                    : rows * (k / kind.vector);
+  int64_t const scale_bytes = kind.layout == FP4AOT_SCALES_SWIZZLED
+                                  ? fp4aot::swizzled_scale_bytes(rows, k / kind.vector)
+                                  : rows * (k / kind.vector);
   report(kind.name, rows, k, rows * k * element_bytes * kind.inputs + rows * k / 2 + scale_bytes, repeats,
          [&] { launch(*kind.slot, &p); });
 }
@@ -191,8 +127,6 @@ int main() {
   using namespace fp4aot;
   CHECK(cudaStreamCreate(&stream));
   for (uint8_t** buffer : {&input, &output, &scales}) CHECK(cudaMalloc(buffer, kBytes));
-  CHECK(cudaMalloc(&flush, kFlushBytes));
-  CHECK(cudaMemset(flush, 0, kFlushBytes));
   CHECK(cudaMalloc(&global_scale, 4));
   CHECK(cudaMalloc(&workspace, 65536));
   float const scale = 448.0f * 6 / 8;
@@ -208,7 +142,8 @@ int main() {
   constexpr int32_t kSwizzled = FP4AOT_SCALES_SWIZZLED, kLinear = FP4AOT_SCALES_LINEAR;
   Kind const nvfp4 = {"quantize_nvfp4 bf16 swizzled", &ops::quantize_nvfp4, 16, 1, FP4AOT_BF16, kSwizzled, false};
   Kind const mxfp4 = {"quantize_mxfp4 bf16 swizzled", &ops::quantize_mxfp4, 32, 1, FP4AOT_BF16, kSwizzled, false};
-  Kind const silu = {"silu_mul_quantize_nvfp4 bf16", &ops::silu_mul_quantize_nvfp4, 16, 2, FP4AOT_BF16, kSwizzled, false};
+  Kind const silu = {
+      "silu_mul_quantize_nvfp4 bf16", &ops::silu_mul_quantize_nvfp4, 16, 2, FP4AOT_BF16, kSwizzled, false};
   Kind const norm = {"rmsnorm_quantize_nvfp4 bf16", &ops::rmsnorm_quantize_nvfp4, 16, 1, FP4AOT_BF16, kSwizzled, true};
   Kind const more[] = {
       {"quantize_nvfp4 bf16 linear", &ops::quantize_nvfp4, 16, 1, FP4AOT_BF16, kLinear, false},

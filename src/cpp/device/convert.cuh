@@ -23,8 +23,8 @@ __device__ __forceinline__ float max_nan(float a, float b) {  // NaN if either i
   return result;
 }
 
-// Element types as 32-bit words of kPerWord elements, the element of the lower index in the lower half. abs_max: of each
-// element of two words the larger magnitude, NaN if either is; its sign bit is arbitrary. magnitude: of the larger
+// Element types as 32-bit words of kPerWord elements, the element of the lower index in the lower half. abs_max: of
+// each element of two words the larger magnitude, NaN if either is; its sign bit is arbitrary. magnitude: of the larger
 // element of a word.
 template <class T>
 struct Element;
@@ -98,21 +98,25 @@ __device__ __forceinline__ float e4m3_as_float(uint8_t byte) {  // e4m3_to_float
   return __low2float(bit_cast<__half2>(halves));
 }
 
-// a / b, given an approximation of 1 / b: correctly rounded if that is within an ulp and neither the quotient nor what the
-// remainder needs leaves the normal range. Zeros keep their sign.
+// a / b, given an approximation of 1 / b: correctly rounded if that is within an ulp and neither the quotient nor what
+// the remainder needs leaves the normal range. Zeros keep their sign.
 __device__ __forceinline__ float divide_by_inverse(float a, float b, float inverse) {
   float const quotient = __fmul_rn(a, inverse);
   float const excess = __fmaf_rn(b, quotient, -a);
   return __fmaf_rn(-excess, inverse, quotient);
 }
 
+__device__ __forceinline__ float approximate_inverse(float x) {  // to an ulp; 0 for x > 2^126
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+}
+
 // a / b as the compiler divides, but without its branch to a path for extreme operands, which costs more than the
 // arithmetic in an unrolled loop: correctly rounded for 2^-100 <= |a|, b <= 2^100 and for a = 0.
 __device__ __forceinline__ float divide_moderate(float a, float b) {
-  float inverse;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
-  inverse = __fmaf_rn(__fmaf_rn(-b, inverse, 1.0f), inverse, inverse);
-  return divide_by_inverse(a, b, inverse);
+  float const inverse = approximate_inverse(b);
+  return divide_by_inverse(a, b, __fmaf_rn(__fmaf_rn(-b, inverse, 1.0f), inverse, inverse));
 }
 
 // Byte kByte of each word.

@@ -13,8 +13,8 @@ struct Max {
 };
 
 // Reduces over each group of `threads` consecutive threads (a power of two, 32 or more, dividing the CTA) of which this
-// is one, in an order that depends on nothing else. All threads of the CTA call it; `scratch` is shared memory of one
-// float a warp, free for reuse when it returns.
+// is one, in an order that depends on nothing else. All threads of the CTA call it. `scratch`: shared memory of one
+// float a warp, which must not be reused before another barrier: callers that loop alternate between two.
 template <class Op>
 __device__ __forceinline__ float reduce_group(float value, unsigned threads, float* scratch, Op op) {
 #pragma unroll
@@ -23,10 +23,10 @@ __device__ __forceinline__ float reduce_group(float value, unsigned threads, flo
   unsigned const warp = threadIdx.x / 32, warps = threads / 32;
   if (threadIdx.x % 32 == 0) scratch[warp] = value;
   __syncthreads();
-  unsigned const first = warp & ~(warps - 1);
-  value = scratch[first];
-  for (unsigned i = 1; i < warps; ++i) value = op(value, scratch[first + i]);
-  __syncthreads();
+  value = scratch[(warp & ~(warps - 1)) + (threadIdx.x & (warps - 1))];
+  for (unsigned distance = warps / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(~0u, value, distance));
+  }
   return value;
 }
 

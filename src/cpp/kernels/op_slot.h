@@ -21,15 +21,15 @@ constexpr Slot op_slot(size_t (*workspace_size)(void const*) = nullptr) {
 }  // namespace fp4aot
 
 // Defines the slot of op `name`; the trailing arguments are the implementation's type.
-#define FP4AOT_DEFINE_SLOT(name, Params, workspace_size, ...)                                \
-  namespace fp4aot {                                                                         \
-  namespace ops {                                                                            \
-  namespace {                                                                                \
-  constexpr char kName_##name[] = #name;                                                     \
-  }                                                                                          \
-  extern Slot const name;                                                                    \
-  constexpr Slot name = op_slot<__VA_ARGS__, Params, kName_##name>(workspace_size);          \
-  }                                                                                          \
+#define FP4AOT_DEFINE_SLOT(name, Params, workspace_size, ...)                       \
+  namespace fp4aot {                                                                \
+  namespace ops {                                                                   \
+  namespace {                                                                       \
+  constexpr char kName_##name[] = #name;                                            \
+  }                                                                                 \
+  extern Slot const name;                                                           \
+  constexpr Slot name = op_slot<__VA_ARGS__, Params, kName_##name>(workspace_size); \
+  }                                                                                 \
   }
 
 #endif

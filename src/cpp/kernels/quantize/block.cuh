@@ -8,12 +8,6 @@
 
 namespace fp4aot {
 
-template <Format kFormat, class T>
-inline constexpr int kBlockWords = kVector<kFormat> / Element<T>::kPerWord;
-
-template <Format kFormat>
-inline constexpr int kCodeWords = kVector<kFormat> / 8;
-
 // What is the same for all blocks of a launch.
 template <Format kFormat>
 struct Scaler;
@@ -56,17 +50,12 @@ struct Scaler<Format::kMxfp4> {
 
   __device__ __forceinline__ Scaler(float const* /*global_scale*/, bool floor) : floor_rounding(floor) {}
 
-  __device__ __forceinline__ BlockScale operator()(float amax) const {
-    return mxfp4_block_scale(amax, floor_rounding);
-  }
+  __device__ __forceinline__ BlockScale operator()(float amax) const { return mxfp4_block_scale(amax, floor_rounding); }
 };
 
-// Returns the scale byte. Codec: see SoftwareE2m1.
-template <class Codec, Format kFormat, class T>
-__device__ __forceinline__ uint8_t encode_block(uint32_t (&words)[kBlockWords<kFormat, T>],
-                                                Scaler<kFormat> const& scaler,
-                                                uint32_t (&codes)[kCodeWords<kFormat>]) {
-  constexpr int kWords = kBlockWords<kFormat, T>;
+// max |x|, NaN if any x is.
+template <class T, int kWords>
+__device__ __forceinline__ float amax_of(uint32_t const (&words)[kWords]) {
   uint32_t partial[kWords / 2];  // a tree: the maxima do not wait for one another
 #pragma unroll
   for (int i = 0; i < kWords / 2; ++i) partial[i] = Element<T>::abs_max(words[i], words[i + kWords / 2]);
@@ -75,10 +64,17 @@ __device__ __forceinline__ uint8_t encode_block(uint32_t (&words)[kBlockWords<kF
 #pragma unroll
     for (int i = 0; i < width; ++i) partial[i] = Element<T>::abs_max(partial[i], partial[i + width]);
   }
-  BlockScale const scale = scaler(Element<T>::magnitude(partial[0]));
+  return Element<T>::magnitude(partial[0]);
+}
+
+// Codes of elements of a block that has this amax; returns the block's scale byte. Codec: see SoftwareE2m1.
+template <class Codec, Format kFormat, class T, int kWords>
+__device__ __forceinline__ uint8_t encode(uint32_t (&words)[kWords], float amax, Scaler<kFormat> const& scaler,
+                                          uint32_t (&codes)[kWords * Element<T>::kPerWord / 8]) {
+  BlockScale const scale = scaler(amax);
   float factor = scale.r * Codec::kFactor;
-  if (Codec::kFactor != 1.0f && __builtin_expect(scaler.tiny, 0)) {  // scale the elements instead, of which only large ones matter here
-    factor = scale.r;
+  if (Codec::kFactor != 1.0f && __builtin_expect(scaler.tiny, 0)) {
+    factor = scale.r;  // scale the elements instead, of which only large ones matter here
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       float x[Element<T>::kPerWord];
@@ -89,9 +85,9 @@ __device__ __forceinline__ uint8_t encode_block(uint32_t (&words)[kBlockWords<kF
     }
   }
   uint32_t const mask = scale.poisoned ? 0u : ~0u;
+  constexpr int kWordsOf8 = 8 / Element<T>::kPerWord;
 #pragma unroll
-  for (int i = 0; i < kCodeWords<kFormat>; ++i) {
-    constexpr int kWordsOf8 = 8 / Element<T>::kPerWord;
+  for (int i = 0; i < kWords / kWordsOf8; ++i) {
     float x[8];
 #pragma unroll
     for (int j = 0; j < kWordsOf8; ++j) {
@@ -102,17 +98,23 @@ __device__ __forceinline__ uint8_t encode_block(uint32_t (&words)[kBlockWords<kF
   return scale.byte;
 }
 
-// `alignment` of the address in bytes: 16, 8 or 1.
+// `alignment` in bytes of the rows and of a whole block's codes: 16, 8 or 1. A part of a block is aligned to its own
+// size or to that.
 template <int kWords>
 __device__ __forceinline__ void store_codes(uint8_t* p, uint32_t const (&codes)[kWords], int alignment) {
-  if (kWords == 4 && alignment == 16) {
-    *reinterpret_cast<uint4*>(p) = make_uint4(codes[0], codes[1], codes[kWords - 2], codes[kWords - 1]);
-  } else if (alignment >= 8) {
-#pragma unroll
-    for (int i = 0; i < kWords; i += 2) *reinterpret_cast<uint2*>(p + 4 * i) = make_uint2(codes[i], codes[i + 1]);
-  } else {
+  static_assert(kWords == 1 || kWords == 2 || kWords == 4);
+  if (alignment < 8) {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) store_bytes4(p + 4 * i, codes[i]);
+  } else if constexpr (kWords == 1) {
+    *reinterpret_cast<uint32_t*>(p) = codes[0];
+  } else if constexpr (kWords == 2) {
+    *reinterpret_cast<uint2*>(p) = make_uint2(codes[0], codes[1]);
+  } else if (alignment == 16) {
+    *reinterpret_cast<uint4*>(p) = make_uint4(codes[0], codes[1], codes[2], codes[3]);
+  } else {
+    *reinterpret_cast<uint2*>(p) = make_uint2(codes[0], codes[1]);
+    *reinterpret_cast<uint2*>(p + 8) = make_uint2(codes[2], codes[3]);
   }
 }
 

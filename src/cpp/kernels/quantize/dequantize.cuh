@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kDequantizeThreads) dequantize_kernel(Dequanti
       if (piece >= args.pieces) continue;
       float x[kElements];
       decode<kFormat>(codes[i], scales[i], x);
-      if (scaled && moderate) {  // tests go through all mantissas of the global scale
+      if (scaled && moderate) {  // checked for every mantissa of the scale and of the products
 #pragma unroll
         for (int j = 0; j < kElements; ++j) x[j] = divide_by_inverse(x[j], global_scale, inverse);
       } else if (scaled) {
@@ -131,9 +131,12 @@ struct Dequantize {
 
   static void const* choose(int32_t dtype, bool aligned) {
     switch (dtype) {
-      case FP4AOT_BF16: return kernel<__nv_bfloat16>(aligned);
-      case FP4AOT_FP16: return kernel<__half>(aligned);
-      default: return kernel<float>(aligned);
+      case FP4AOT_BF16:
+        return kernel<__nv_bfloat16>(aligned);
+      case FP4AOT_FP16:
+        return kernel<__half>(aligned);
+      default:
+        return kernel<float>(aligned);
     }
   }
 

@@ -105,9 +105,12 @@ struct GlobalScale {
 
   static void const* choose(int32_t dtype, bool aligned) {
     switch (dtype) {
-      case FP4AOT_BF16: return kernel<__nv_bfloat16>(aligned);
-      case FP4AOT_FP16: return kernel<__half>(aligned);
-      default: return kernel<float>(aligned);
+      case FP4AOT_BF16:
+        return kernel<__nv_bfloat16>(aligned);
+      case FP4AOT_FP16:
+        return kernel<__half>(aligned);
+      default:
+        return kernel<float>(aligned);
     }
   }
 
@@ -145,8 +148,7 @@ struct GlobalScale {
     bool const aligned =
         args.rows <= 1 ? is_aligned(p.input, 16) : rows_aligned(p.input, p.input_stride * element_bytes, 16);
     LaunchTarget const target = {op, p.stream, p.flags, message};
-    fp4aot_status const status =
-        fp4aot::launch(target, choose(p.input_dtype, aligned), dim3(ctas), kAmaxThreads, args);
+    fp4aot_status const status = fp4aot::launch(target, choose(p.input_dtype, aligned), dim3(ctas), kAmaxThreads, args);
     if (status != FP4AOT_OK || ctas == 1) return status;
     return fp4aot::launch(target, reinterpret_cast<void const*>(&amax_finish_kernel), dim3(1), kAmaxThreads,
                           AmaxFinishArgs{args.partial, ctas, p.global_scale});

@@ -1,5 +1,7 @@
-// rmsnorm_quantize_nvfp4: a group of 32 to 256 threads makes a row. Its elements stay in registers between the two
-// passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0).
+// rmsnorm_quantize_nvfp4: a group of 32 to 128 threads makes a row. Its elements stay in registers between the two
+// passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0). Small CTAs with several blocks a thread:
+// what a thread does once a row (the reduction, the root, addresses) is as much work as half a block, and other CTAs
+// fill the waits.
 #ifndef FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 #define FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 
@@ -17,6 +19,7 @@ struct RmsnormArgs {
   void* residual;
   int64_t residual_stride;  // elements
   float epsilon;
+  float inverse_k;
   float const* global_scale;
   uint8_t* codes;
   int64_t codes_stride;
@@ -28,12 +31,10 @@ struct RmsnormArgs {
   bool swizzled;
 };
 
-constexpr int kRmsnormThreads = 256;
+constexpr int kRmsnormThreads = 128;
 
 template <class T, bool kAligned, int kWords>
-__device__ __forceinline__ void load_with_residual(T const* input, T* residual, uint32_t (&words)[kWords]) {
-  load_words<T, kWords, kAligned>(input, words);
-  if (residual == nullptr) return;
+__device__ __forceinline__ void add_residual(T* residual, uint32_t (&words)[kWords]) {
   uint32_t added[kWords];
   load_words<T, kWords, kAligned>(residual, added);
 #pragma unroll
@@ -80,78 +81,88 @@ template <class Codec, class T, bool kAligned, int kBlocks>
 __global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(RmsnormArgs const args) {
   pdl_launch_dependents();
   constexpr Format kFormat = Format::kNvfp4;
-  constexpr int kWords = kBlockWords<kFormat, T>;
-  __shared__ float scratch[kRmsnormThreads / 32];
+  constexpr int kWords = kNvfp4Vector / Element<T>::kPerWord;
+  constexpr int kHeld = kBlocks > 0 ? kBlocks : 1;
+  __shared__ float scratch[2][kRmsnormThreads / 32];
   unsigned const row_threads = 1u << args.row_threads_log2;
-  unsigned const lane = threadIdx.x & (row_threads - 1), group = threadIdx.x >> args.row_threads_log2;
+  unsigned const lane = threadIdx.x & (row_threads - 1);
   unsigned const groups = kRmsnormThreads >> args.row_threads_log2;
-  unsigned const columns = args.columns;
-  T const* const weight = static_cast<T const*>(args.weight);
+  unsigned const columns = args.columns, columns_stored = args.columns_stored;
+  int64_t const row_step = static_cast<int64_t>(gridDim.x) * groups;
+  int64_t const offset = static_cast<int64_t>(lane) * kNvfp4Vector, offset_step = row_threads * kNvfp4Vector;
+  T const* const weight = static_cast<T const*>(args.weight) + offset;
+  int64_t row = static_cast<int64_t>(blockIdx.x) * groups + (threadIdx.x >> args.row_threads_log2);
+  T const* input = static_cast<T const*>(args.input) + row * args.input_stride + offset;
+  int parity = 0;
 
   pdl_wait();
   Scaler<kFormat> const scaler(args.global_scale, false);
+  uint32_t words[kHeld][kWords];
   // The bound is the CTA's, for the barriers of the reduction.
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < args.rows_stored;
-       first += static_cast<int64_t>(gridDim.x) * groups) {
-    int64_t const row = first + group;
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < args.rows_stored; first += row_step) {
     bool const row_exists = row < args.rows;
-    T const* const input = static_cast<T const*>(args.input) + row * args.input_stride;
     T* const residual =
-        args.residual == nullptr ? nullptr : static_cast<T*>(args.residual) + row * args.residual_stride;
+        args.residual == nullptr ? nullptr : static_cast<T*>(args.residual) + row * args.residual_stride + offset;
 
-    uint32_t words[kBlocks > 0 ? kBlocks : 1][kWords];
     float sum = 0.0f;
     if constexpr (kBlocks > 0) {
 #pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {  // all loads before the first use
+        if (row_exists && lane + i * row_threads < columns) {
+          load_words<T, kWords, kAligned>(input + i * offset_step, words[i]);
+        }
+      }
+#pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        unsigned const c = lane + i * row_threads;
-        if (row_exists && c < columns) {
-          int64_t const offset = static_cast<int64_t>(c) * kNvfp4Vector;
-          load_with_residual<T, kAligned>(input + offset, residual == nullptr ? nullptr : residual + offset, words[i]);
+        if (row_exists && lane + i * row_threads < columns) {
+          if (residual != nullptr) add_residual<T, kAligned>(residual + i * offset_step, words[i]);
           sum = sum_of_squares<T>(words[i], sum);
         }
       }
     } else if (row_exists) {
-      for (unsigned c = lane; c < columns; c += row_threads) {
-        int64_t const offset = static_cast<int64_t>(c) * kNvfp4Vector;
-        load_with_residual<T, kAligned>(input + offset, residual == nullptr ? nullptr : residual + offset, words[0]);
+      int64_t at = 0;
+      for (unsigned c = lane; c < columns; c += row_threads, at += offset_step) {
+        load_words<T, kWords, kAligned>(input + at, words[0]);
+        if (residual != nullptr) add_residual<T, kAligned>(residual + at, words[0]);
         sum = sum_of_squares<T>(words[0], sum);
       }
     }
-    sum = reduce_group(sum, row_threads, scratch, Sum{});
-    float const k = static_cast<float>(static_cast<int64_t>(columns) * kNvfp4Vector);
-    float const factor = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(__fdiv_rn(sum, k), args.epsilon)));
+    sum = reduce_group(sum, row_threads, scratch[parity], Sum{});
+    parity ^= 1;
+    float const factor = __fdiv_rn(1.0f, __fsqrt_rn(__fmaf_rn(sum, args.inverse_k, args.epsilon)));
 
-    uint8_t* const scales_row = args.scales + (args.swizzled ? scale_offset(row, 0, columns) : row * columns);
+    uint8_t* const codes_row = args.codes + row * args.codes_stride + static_cast<int64_t>(lane) * (kNvfp4Vector / 2);
+    uint8_t* const scales_row = args.scales + (args.swizzled ? scale_offset(row, lane, columns) : row * columns + lane);
+    unsigned const scale_step = args.swizzled ? row_threads / kScaleAtomColumns * kScaleAtomBytes : row_threads;
     bool const row_stored = row < args.rows_stored;
-
-    auto const finish = [&](unsigned c, uint32_t(&x)[kWords]) {
+    auto const finish = [&](unsigned i, uint32_t (&x)[kWords]) {
+      unsigned const c = lane + i * row_threads;
       uint8_t byte = 0;  // padding
       if (row_exists && c < columns) {
         uint32_t w[kWords];
-        load_words<T, kWords, kAligned>(weight + static_cast<int64_t>(c) * kNvfp4Vector, w);
+        load_words<T, kWords, kAligned>(weight + i * offset_step, w);
         normalise<T>(x, w, factor);
-        uint32_t codes[kCodeWords<kFormat>];
-        byte = encode_block<Codec, kFormat, T>(x, scaler, codes);
-        store_codes(args.codes + row * args.codes_stride + static_cast<int64_t>(c) * (kNvfp4Vector / 2), codes,
+        uint32_t codes[kNvfp4Vector / 8];
+        byte = encode<Codec, kFormat, T>(x, amax_of<T>(x), scaler, codes);
+        store_codes(codes_row + i * static_cast<int64_t>(row_threads * (kNvfp4Vector / 2)), codes,
                     kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
       }
-      if (row_stored && c < static_cast<unsigned>(args.columns_stored)) {
-        scales_row[args.swizzled ? static_cast<int64_t>(c / 4) * kScaleAtomBytes + c % 4 : c] = byte;
-      }
+      if (row_stored && c < columns_stored) scales_row[i * static_cast<int64_t>(scale_step)] = byte;
     };
     if constexpr (kBlocks > 0) {
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) finish(lane + i * row_threads, words[i]);
+      for (int i = 0; i < kBlocks; ++i) finish(i, words[i]);
     } else {
-      for (unsigned c = lane; c < static_cast<unsigned>(args.columns_stored); c += row_threads) {
-        if (row_exists && c < columns) {
+      for (unsigned i = 0; lane + i * row_threads < columns_stored; ++i) {
+        if (row_exists && lane + i * row_threads < columns) {
           T const* const x = residual == nullptr ? input : residual;  // what this thread wrote above
-          load_words<T, kWords, kAligned>(x + static_cast<int64_t>(c) * kNvfp4Vector, words[0]);
+          load_words<T, kWords, kAligned>(x + i * offset_step, words[0]);
         }
-        finish(c, words[0]);
+        finish(i, words[0]);
       }
     }
+    row += row_step;
+    input += row_step * args.input_stride;
   }
 }
 
@@ -162,25 +173,37 @@ struct RmsnormQuantize {
     using Codec = typename Policy::E2m1;
     if (!aligned) return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, false, 0>);
     switch (blocks) {
-      case 1: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1>);
-      case 2: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 2>);
-      case 4: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 4>);
-      default: return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 0>);
+      case 1:
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1>);
+      case 2:
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 2>);
+      case 4:
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 4>);
+      case 8:
+        if constexpr (sizeof(T) == 2) {
+          return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 8>);
+        }  // too many registers in fp32
+        [[fallthrough]];
+      default:
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 0>);
     }
   }
 
   static void const* choose(int32_t dtype, bool aligned, int blocks) {
     switch (dtype) {
-      case FP4AOT_BF16: return kernel<__nv_bfloat16>(aligned, blocks);
-      case FP4AOT_FP16: return kernel<__half>(aligned, blocks);
-      default: return kernel<float>(aligned, blocks);
+      case FP4AOT_BF16:
+        return kernel<__nv_bfloat16>(aligned, blocks);
+      case FP4AOT_FP16:
+        return kernel<__half>(aligned, blocks);
+      default:
+        return kernel<float>(aligned, blocks);
     }
   }
 
   static void preload() {
     for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
       preload_kernel(choose(dtype, false, 0));
-      for (int blocks : {0, 1, 2, 4}) preload_kernel(choose(dtype, true, blocks));
+      for (int blocks : {0, 1, 2, 4, 8}) preload_kernel(choose(dtype, true, blocks));
     }
   }
 
@@ -196,6 +219,7 @@ struct RmsnormQuantize {
     args.residual = p.residual;
     args.residual_stride = p.residual_stride;
     args.epsilon = p.epsilon;
+    args.inverse_k = 1.0f / static_cast<float>(p.k);
     args.global_scale = p.global_scale;
     args.codes = p.codes;
     args.codes_stride = p.codes_stride;
@@ -209,11 +233,13 @@ struct RmsnormQuantize {
     bool const aligned = args.codes_alignment >= 8 && is_aligned(p.weight, 16) &&
                          rows_aligned(p.input, p.input_stride * element_bytes, 16) &&
                          (p.residual == nullptr || rows_aligned(p.residual, p.residual_stride * element_bytes, 16));
+    // Few rows are spread over all the threads there are, many leave four blocks to a thread.
+    int64_t const wanted = p.rows <= Policy::kRmsnormFewRows ? columns : (columns + 3) / 4;
     int threads_log2 = 5;
-    while (threads_log2 < 8 && (1 << threads_log2) < columns) ++threads_log2;
+    while (2 << threads_log2 <= kRmsnormThreads && 1 << threads_log2 < wanted) ++threads_log2;
     args.row_threads_log2 = threads_log2;
     int64_t const a_thread = (args.columns_stored + (int64_t{1} << threads_log2) - 1) >> threads_log2;
-    int const blocks = a_thread <= 1 ? 1 : a_thread <= 2 ? 2 : a_thread <= 4 ? 4 : 0;
+    int const blocks = a_thread <= 1 ? 1 : a_thread <= 2 ? 2 : a_thread <= 4 ? 4 : a_thread <= 8 ? 8 : 0;
     int64_t const groups = kRmsnormThreads >> threads_log2;
     int64_t const groups_of_rows = (args.rows_stored + groups - 1) / groups;
     int64_t const rounds = (groups_of_rows + Policy::kRmsnormCtas - 1) / Policy::kRmsnormCtas;

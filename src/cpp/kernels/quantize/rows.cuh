@@ -1,9 +1,10 @@
-// quantize_* and silu_mul_quantize_*: each thread makes whole blocks, so that no scale needs a reduction across threads.
+// quantize_* and silu_mul_quantize_*: a thread makes a whole block (or half of one, where a block is 128 bytes or
+// more), so that scales need no reduction across threads (or one exchange with a neighbour).
 //
-// Swizzled scales: a CTA covers half the rows of a scale atom, every second group of four columns being the next tile.
-// A warp holds the blocks of 8 rows x 4 columns whose 32 scale bytes are one sector of memory, so that they leave in
-// one full write; each of its rows still reads 128 contiguous bytes or more. Threads outside the matrix write the
-// padding. Linear scales: a warp holds 32 columns of a row, or for narrow matrices several rows.
+// Swizzled scales: a CTA covers part of the rows of a scale atom, and a warp the blocks of 8 rows x 4 columns whose 32
+// scale bytes are one sector of memory, so that they leave in one full write; each of its rows still reads 128
+// contiguous bytes or more. Threads outside the matrix write the padding. Linear scales: a warp holds 32 columns of a
+// row, or for narrow matrices several rows.
 #ifndef FP4AOT_KERNELS_QUANTIZE_ROWS_CUH_
 #define FP4AOT_KERNELS_QUANTIZE_ROWS_CUH_
 
@@ -22,10 +23,10 @@ struct QuantizeRowsArgs {
   int64_t codes_stride;
   uint8_t* scales;
   int64_t row_tiles;
-  int64_t scale_tile_bytes;                       // from a tile of rows to the next
-  int64_t input_step, codes_step, scale_step;     // bytes from a CTA's tile of rows to its next
-  int32_t last_tile_rows;                         // that exist
-  int32_t columns, columns_stored;  // blocks a row; with padding
+  int64_t scale_tile_bytes;                    // from a tile of rows to the next
+  int64_t input_step, codes_step, scale_step;  // bytes from a CTA's tile of rows to its next
+  int32_t last_tile_rows;                      // that exist
+  int32_t columns, columns_stored;             // blocks a row; with padding
   int32_t codes_alignment;
   int32_t tile_columns_log2;  // linear: a CTA's tile is 2^this columns wide
   bool swizzled, floor_rounding;
@@ -33,12 +34,17 @@ struct QuantizeRowsArgs {
 
 constexpr int kQuantizeThreads = 256;
 constexpr int kLinearTileStep = 32;  // columns from a thread's block to its next
-static_assert(kScaleAtomBytes == 2 * kQuantizeThreads);
 
-// The elements of one block from memory, before they are quantised.
+// Threads that share a block.
+template <Format kFormat, class T, bool kSiluMul>
+inline constexpr int kBlockThreads = kVector<kFormat> * sizeof(T) * (kSiluMul ? 2 : 1) >= 128 ? 2 : 1;
+
+// A thread's elements of one block from memory, before they are quantised.
 template <Format kFormat, class T, bool kAligned, bool kSiluMul>
 struct BlockSource {
-  static constexpr int kWords = kBlockWords<kFormat, T>;
+  static constexpr int kElements = kVector<kFormat> / kBlockThreads<kFormat, T, kSiluMul>;
+  static constexpr int kPerWord = Element<T>::kPerWord;
+  static constexpr int kWords = kElements / kPerWord;
   uint32_t words[kWords];
   uint32_t up[kSiluMul ? kWords : 1];
 
@@ -51,15 +57,15 @@ struct BlockSource {
     if constexpr (kSiluMul) {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
-        constexpr int kPerWord = Element<T>::kPerWord;
         float gate[kPerWord], factor[kPerWord];
         Element<T>::unpack(words[i], gate);
         Element<T>::unpack(up[i], factor);
 #pragma unroll
         for (int j = 0; j < kPerWord; ++j) {
-          // The bound keeps the quotient of a finite gate from 0 * infinity; it is -0 there as with infinity.
+          // The bound keeps the quotient of a finite gate from 0 * infinity; it is -0 there as with infinity. With the
+          // inverse unrefined the quotient is still the rounded one but for a few in a million.
           float const divisor = __fadd_rn(1.0f, fminf(expf(-gate[j]), FLT_MAX));
-          gate[j] = __fmul_rn(divide_moderate(gate[j], divisor), factor[j]);
+          gate[j] = __fmul_rn(divide_by_inverse(gate[j], divisor, approximate_inverse(divisor)), factor[j]);
         }
         words[i] = Element<T>::pack(gate);
       }
@@ -70,12 +76,17 @@ struct BlockSource {
 template <class Codec, Format kFormat, class T, bool kAligned, bool kSiluMul, int kTiles>
 __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(QuantizeRowsArgs const args) {
   pdl_launch_dependents();
-  constexpr int kBlockBytes = kVector<kFormat> * static_cast<int>(sizeof(T));
+  using Source = BlockSource<kFormat, T, kAligned, kSiluMul>;
+  constexpr unsigned kThreads = kBlockThreads<kFormat, T, kSiluMul>;
+  constexpr unsigned kBlocks = kQuantizeThreads / kThreads;  // of the CTA, in one of its tiles
+  constexpr unsigned kAtomCtas = kScaleAtomBytes / kBlocks;  // that share an atom
+  constexpr int kInputBytes = kVector<kFormat> * static_cast<int>(sizeof(T)), kCodeBytes = kVector<kFormat> / 2;
+  unsigned const block = threadIdx.x / kThreads, part = threadIdx.x % kThreads;
   unsigned column, column_step, tile_rows, row_in_tile, scale_step;
   int64_t scale_index;  // within the tile of rows
   if (args.swizzled) {
-    unsigned const in_atom = (blockIdx.x & 1) * kQuantizeThreads + threadIdx.x;  // also the scale's place in the atom
-    unsigned const atom = (blockIdx.x >> 1) * kTiles;
+    unsigned const in_atom = blockIdx.x % kAtomCtas * kBlocks + block;  // also the scale's place in the atom
+    unsigned const atom = blockIdx.x / kAtomCtas * kTiles;
     column = atom * kScaleAtomColumns + in_atom % 4;
     column_step = kScaleAtomColumns;
     tile_rows = kScaleAtomRows;
@@ -84,50 +95,72 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(Quantiz
     scale_step = kScaleAtomBytes;
   } else {
     unsigned const width_log2 = args.tile_columns_log2;
-    unsigned const in_row = threadIdx.x & ((1u << width_log2) - 1);
+    unsigned const in_row = block & ((1u << width_log2) - 1);
     column = (blockIdx.x << width_log2) * kTiles + in_row / kLinearTileStep * (kLinearTileStep * kTiles) +
              in_row % kLinearTileStep;
     column_step = kLinearTileStep;
-    tile_rows = kQuantizeThreads >> width_log2;
-    row_in_tile = threadIdx.x >> width_log2;
+    tile_rows = kBlocks >> width_log2;
+    row_in_tile = block >> width_log2;
     scale_index = static_cast<int64_t>(row_in_tile) * args.columns + column;
     scale_step = kLinearTileStep;
   }
   unsigned const columns = args.columns;
   unsigned const first_row = blockIdx.y * tile_rows + row_in_tile;  // at most 65535 * 256
-  uint8_t const* input = args.input + first_row * args.input_stride + static_cast<int64_t>(column) * kBlockBytes;
-  uint8_t* codes_out = args.codes + first_row * args.codes_stride + static_cast<int64_t>(column) * (kVector<kFormat> / 2);
-  uint8_t* scales_out = args.scales + blockIdx.y * args.scale_tile_bytes + scale_index;
-
+  uint8_t const* input = args.input + first_row * args.input_stride + static_cast<int64_t>(column) * kInputBytes +
+                         part * (kInputBytes / kThreads);
   pdl_wait();
-  Scaler<kFormat> const scaler(args.global_scale, args.floor_rounding);
-  for (int64_t tile = blockIdx.y; tile < args.row_tiles; tile += gridDim.y) {
-    bool const row_exists = row_in_tile < args.last_tile_rows || tile != args.row_tiles - 1;
-    BlockSource<kFormat, T, kAligned, kSiluMul> block[kTiles];
+  // The input first: a small launch is the time of one access to memory and little else.
+  Source source[kTiles];
+  auto const load = [&](int64_t tile) {
+    bool const row_exists = row_in_tile < static_cast<unsigned>(args.last_tile_rows) || tile != args.row_tiles - 1;
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {  // all loads before the first conversion
+    for (int i = 0; i < kTiles; ++i) {
       if (row_exists && column + i * column_step < columns) {
-        block[i].load(input + i * column_step * kBlockBytes, args.up_distance);
+        source[i].load(input + i * column_step * kInputBytes, args.up_distance);
       }
     }
+    return row_exists;
+  };
+  int64_t tile = blockIdx.y;
+  bool row_exists = load(tile);
+  Scaler<kFormat> const scaler(args.global_scale, args.floor_rounding);
+  uint8_t* codes_out = args.codes + first_row * args.codes_stride + static_cast<int64_t>(column) * kCodeBytes +
+                       part * (kCodeBytes / kThreads);
+  uint8_t* scales_out = args.scales + blockIdx.y * args.scale_tile_bytes + scale_index;
+  while (true) {
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
       unsigned const c = column + i * column_step;
+      bool const exists = row_exists && c < columns;
       uint8_t byte = 0;  // padding
-      if (row_exists && c < columns) {
-        block[i].apply();
-        uint32_t codes[kCodeWords<kFormat>];
-        byte = encode_block<Codec, kFormat, T>(block[i].words, scaler, codes);
-        store_codes(codes_out + i * column_step * (kVector<kFormat> / 2), codes,
+      float amax = 0.0f;
+      if (kThreads > 1) {
+        if (exists) {
+          source[i].apply();
+          amax = amax_of<T>(source[i].words);
+        }
+        amax = max_nan(amax, __shfl_xor_sync(~0u, amax, 1));
+      }
+      if (exists) {
+        if (kThreads == 1) {
+          source[i].apply();
+          amax = amax_of<T>(source[i].words);
+        }
+        uint32_t codes[Source::kElements / 8];
+        byte = encode<Codec, kFormat, T>(source[i].words, amax, scaler, codes);
+        store_codes(codes_out + i * column_step * kCodeBytes, codes,
                     kAligned && args.codes_alignment < 8 ? 8 : args.codes_alignment);
       }
-      if (c < static_cast<unsigned>(args.columns_stored) && (row_exists || args.swizzled)) {
+      if (part == 0 && c < static_cast<unsigned>(args.columns_stored) && (row_exists || args.swizzled)) {
         scales_out[i * scale_step] = byte;
       }
     }
+    tile += gridDim.y;
+    if (tile >= args.row_tiles) break;
     input += args.input_step;
     codes_out += args.codes_step;
     scales_out += args.scale_step;
+    row_exists = load(tile);
   }
 }
 
@@ -136,26 +169,30 @@ struct QuantizeRows {
   struct Choice {
     void const* kernel;
     int tiles;
+    int blocks;  // of a CTA, a tile
   };
 
   template <class T, bool kAligned, int kTiles>
   static Choice choice() {
     return {reinterpret_cast<void const*>(
                 &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles>),
-            kTiles};
+            kTiles, kQuantizeThreads / kBlockThreads<kFormat, T, kSiluMul>};
   }
 
   template <class T>
   static Choice choose(bool aligned, bool large) {
     if (!aligned) return choice<T, false, 1>();
-    return large ? choice<T, true, Policy::template quantize_tiles<kFormat, T, kSiluMul>()>() : choice<T, true, 1>();
+    return large ? choice<T, true, Policy::kQuantizeTiles>() : choice<T, true, 1>();
   }
 
   static Choice choose(int32_t dtype, bool aligned, bool large) {
     switch (dtype) {
-      case FP4AOT_BF16: return choose<__nv_bfloat16>(aligned, large);
-      case FP4AOT_FP16: return choose<__half>(aligned, large);
-      default: return choose<float>(aligned, large);
+      case FP4AOT_BF16:
+        return choose<__nv_bfloat16>(aligned, large);
+      case FP4AOT_FP16:
+        return choose<__half>(aligned, large);
+      default:
+        return choose<float>(aligned, large);
     }
   }
 
@@ -191,16 +228,18 @@ struct QuantizeRows {
       args.columns_stored = static_cast<int32_t>(round_up(columns, kScaleAtomColumns));
       args.scale_tile_bytes = int64_t{args.columns_stored} * kScaleAtomRows;
       tile_rows = kScaleAtomRows;
-      grid_x = (args.columns_stored / kScaleAtomColumns + chosen.tiles - 1) / chosen.tiles * 2;
+      grid_x = (args.columns_stored / kScaleAtomColumns + chosen.tiles - 1) / chosen.tiles *
+               (kScaleAtomBytes / chosen.blocks);
     } else {  // a warp wide, less if the matrix is narrower, more if it has few rows
       int width_log2 = 0;
       while (width_log2 < 5 && (1 << width_log2) < columns) ++width_log2;
-      while (width_log2 < 8 && (chosen.tiles << width_log2) < columns && kQuantizeThreads >> width_log2 > p.rows) {
+      while (2 << width_log2 <= chosen.blocks && (chosen.tiles << width_log2) < columns &&
+             chosen.blocks >> width_log2 > p.rows) {
         ++width_log2;
       }
       args.tile_columns_log2 = width_log2;
       args.columns_stored = args.columns;
-      tile_rows = kQuantizeThreads >> width_log2;
+      tile_rows = chosen.blocks >> width_log2;
       args.scale_tile_bytes = tile_rows * columns;
       grid_x = (columns + (chosen.tiles << width_log2) - 1) / (chosen.tiles << width_log2);
     }

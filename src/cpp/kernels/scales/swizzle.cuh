@@ -1,6 +1,6 @@
-// swizzle_scales and unswizzle_scales: a thread moves 16 bytes of a scale atom, which are 4 columns of the rows
-// r, r + 32, r + 64, r + 96, and a warp an atom. A CTA passes 8 neighbouring atoms through shared memory, so that each row
-// of linear bytes is moved by whole sectors.
+// swizzle_scales and unswizzle_scales: a thread moves 16 bytes of a scale atom, which are 4 columns of the rows r, r +
+// 32, r + 64, r + 96, and a warp an atom. A CTA passes 8 neighbouring atoms through shared memory, so that each row of
+// linear bytes is moved by whole sectors.
 #ifndef FP4AOT_KERNELS_SCALES_SWIZZLE_CUH_
 #define FP4AOT_KERNELS_SCALES_SWIZZLE_CUH_
 
@@ -28,13 +28,15 @@ template <bool kToSwizzled>
 __global__ void __launch_bounds__(kScaleLayoutThreads) scale_layout_kernel(ScaleLayoutArgs const args) {
   pdl_launch_dependents();
   __shared__ uint32_t words[kScaleAtomRows][kScaleLayoutAtoms + 1];  // padded against bank conflicts
-  // In the swizzled tensor this thread holds rows lane + 32 i of an atom; in the linear one, rows piece_row + 32 i of the
-  // four columns of another.
+  // In the swizzled tensor this thread holds rows lane + 32 i of an atom; in the linear one, rows piece_row + 32 i of
+  // the four columns of another.
   int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int const piece = threadIdx.x % kScaleLayoutAtoms, piece_row = threadIdx.x / kScaleLayoutAtoms;
   int64_t const first_atom = static_cast<int64_t>(blockIdx.x) * kScaleLayoutAtoms;
   int64_t const column = (first_atom + piece) * kScaleAtomColumns;
-  int const present = column >= args.columns ? 0 : args.columns - column < 4 ? static_cast<int>(args.columns - column) : 4;
+  int const present = column >= args.columns      ? 0
+                      : args.columns - column < 4 ? static_cast<int>(args.columns - column)
+                                                  : 4;
   bool const atom_exists = first_atom + warp < args.atoms;
   pdl_wait();
   for (int64_t tile = blockIdx.y; tile < args.row_tiles; tile += gridDim.y) {
