@@ -238,3 +238,25 @@ def test_image_name():
     assert LIBRARY.fp4aot_image_name(c_abi.CPU, name) == c_abi.OK
     assert name.value == b"cpu"
     assert LIBRARY.fp4aot_preload(c_abi.CPU) == c_abi.OK
+
+
+def test_sizes_beyond_32_bits_are_computed_exactly():
+    """What a shape needs is told in full, without its memory: 2^33 rows, k = 4096, 2^41 bytes of scales."""
+    rows = 2**33
+    call = Quantization()
+    changes = {"rows": rows, "k": 4096, "input_stride": 4096, "codes_stride": 2048}
+    assert call.run(**changes) == c_abi.INVALID_ARGUMENT
+    assert f"{rows * 256} are needed" in c_abi.error(LIBRARY)
+    assert call.run(**changes, scale_layout=c_abi.LINEAR) == c_abi.INVALID_ARGUMENT
+    assert f"{rows * 256} are needed" in c_abi.error(LIBRARY)
+    gemm = c_abi.Gemm(struct_size=ctypes.sizeof(c_abi.Gemm), device=c_abi.CPU, tactic=-1, m=rows, n=8, k=4096)
+    gemm.a_stride = gemm.b_stride = 2048
+    gemm.d_stride, gemm.d_dtype = 8, c_abi.BF16
+    size, count = ctypes.c_size_t(), ctypes.c_size_t()
+    assert LIBRARY.fp4aot_gemm_nvfp4_workspace_size(gemm, size) == c_abi.OK
+    number = list(c_abi.OPS).index("gemm_nvfp4")
+    assert LIBRARY.fp4aot_list_tactics(number, ctypes.addressof(gemm), None, count) == c_abi.OK
+    memory = aligned(8192)
+    gemm.a_codes = gemm.b_codes = gemm.a_scales = gemm.b_scales = gemm.d = memory.ctypes.data
+    assert LIBRARY.fp4aot_gemm_nvfp4(gemm) == c_abi.INVALID_ARGUMENT
+    assert f"{rows * 256} are needed" in c_abi.error(LIBRARY)

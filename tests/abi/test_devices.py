@@ -225,3 +225,11 @@ def test_visible_devices(fakes, tmp_path, devices, visible, order, expected):
     assert info["visibility_decided"] is (expected is not None)
     if expected is not None:
         assert [device["visible"] for device in info["devices"]] == expected
+
+
+def test_check_pointers(fakes, tmp_path):
+    """The debugging aid refuses memory that the driver does not know, and names the argument."""
+    device = ask(fakes, tmp_path, "9.0:Alpha", FP4AOT_CHECK_POINTERS="1")["devices"][0]
+    assert device["call"] == c_abi.INVALID_ARGUMENT
+    for piece in ("linear", "CUDA"):
+        assert piece in device["call error"]

@@ -1,6 +1,7 @@
 """torch.ops.fp4aot.*: torch.compile, opcheck, fakes, schemas."""
 
 import fp4aot
+import installed
 import numpy as np
 import pytest
 import torch
@@ -126,20 +127,26 @@ def layer(x, weight, w_codes, w_scales, w_global, bias):
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compile_fullgraph(device, dynamic):
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compile_fullgraph(device, dynamic, backend):
+    if backend == "inductor":
+        installed.compiler()  # inductor needs one
+    torch.compiler.reset()
     generator = torch.Generator().manual_seed(0)
     w = torch.randn(128, 64, generator=generator).to(BF16).to(device)
     w_global = fp4aot.nvfp4_global_scale(w)
     w_codes, w_scales = fp4aot.quantize_nvfp4(w, w_global)
     bias, weight = torch.randn(128, generator=generator).to(device), torch.ones(64, device=device)
-    backend = "inductor" if device == "cuda" else "aot_eager"  # inductor on the CPU needs a compiler and minutes
     compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic, backend=backend)
     for rows in (5, 130) if dynamic else (5,):
         x = torch.randn(rows, 64, generator=generator).to(BF16).to(device)
         with torch.no_grad():
             expected = layer(x, weight, w_codes, w_scales, w_global, bias)
             got = compiled(x, weight, w_codes, w_scales, w_global, bias)
-        assert torch.equal(got, expected)
+        if backend == "aot_eager":
+            assert torch.equal(got, expected)
+        else:  # its own kernels divide with another rounding, which FP4 may make one step of
+            assert torch.linalg.norm(got - expected) <= 0.03 * torch.linalg.norm(expected)
 
 
 def test_compile_keeps_mutations(device):
