@@ -2,8 +2,8 @@
 // Core checks every argument before it calls a slot, makes the device's primary context current, and formats errors;
 // a slot only chooses a kernel and launches it.
 //
-// In an image: define fp4aot::ops::<op> (a `Slot`, in any translation unit) for each op the image has, list them in its
-// image.cpp with FP4AOT_IMAGE_HAS_<op> (see images/cpu/image.cpp), and the table below is built from ops.def.
+// In an image: define fp4aot::ops::<op> (a `Slot`, in any translation unit) for each op the image has and name them in
+// FP4AOT_IMAGE_OPS of its image.cpp (see images/cpu/image.cpp); slot_table.h builds the table from that and ops.def.
 #ifndef FP4AOT_IMAGES_IMAGE_H_
 #define FP4AOT_IMAGES_IMAGE_H_
 

@@ -28,6 +28,9 @@
 //                                           3.5 -> 4, 5 -> 4 (as values)
 //   scale padding (swizzled)                rows beyond M and columns beyond ceil(k/vec): 0x00 (both)
 //   global_scale of a tensor                448 * 6 / amax over finite values, clamped to [2^-100, 2^100]; amax 0 -> 1
+//   dequantise                              (e2m1 * scale) / global_scale,        e2m1 * scale, rounded once to the
+//                                           rounded once more to the output type  output type
+//   dequantise, global_scale bad            IEEE division by what it is           (none)
 //   dequantise, scale NaN                   NaN for the whole block (both), also for codes 0
 //   dequantise, e4m3 scale with bit 7       invalid input: the result is unspecified, never a trap
 //   fused (silu * up, rmsnorm)              the intermediate is computed in fp32, rounded to the input type, and then

@@ -8,6 +8,7 @@
  *              FP4AOT_SCALES_SWIZZLED: 512-byte atoms of 128 rows x 4 scales (formats.h, scale_offset);
  *              the buffer is roundup(rows,128) * roundup(k/vec,4) bytes and its padding is written as zero.
  *   global_scale (NVFP4) multiplies when quantising; the product is rescaled by alpha = 1 / (global_a * global_b).
+ *   alignment  codes 8 bytes (16 in a product), swizzled scales and workspaces 16 bytes, everything else its element.
  *   Bit-exact rules of quantisation and their edge cases are in formats.h.
  *
  * Every op is one function fp4aot_<op>(params) and one fp4aot_<op>_workspace_size(params, &bytes), listed in ops.def.
