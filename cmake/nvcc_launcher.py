@@ -34,26 +34,45 @@ def store(ptx: Path, entry: Path) -> None:
         old.unlink(missing_ok=True)
 
 
+def relative_to(root: str, argument: str) -> str:
+    return "." if argument == root else argument.replace(f"{root}/", "")
+
+
+def absolute_dependencies(file: Path, root: str) -> None:
+    """The compiler ran in the root; ninja reads paths as seen from the build folder."""
+    if not file.exists():
+        return
+    target, _, paths = file.read_text().partition(":")
+    words = [word if word.startswith(("/", "\\")) else f"{root}/{word}" for word in paths.split()]
+    file.write_text(f"{target}: {' '.join(word for word in words if word != chr(92))}\n")
+
+
 def main(arguments: list[str]) -> int:
     root, command = arguments[0], arguments[1:]
     if "-c" not in command or "-o" not in command:  # dependency scans, compiler checks
         return subprocess.run(command).returncode
-    output = Path(command[command.index("-o") + 1])
+    output = Path(command[command.index("-o") + 1]).absolute()
     unit = Path(command[command.index("-c") + 1]).name
     keep = Path(f"{output}.keep")
     ptx = Path(f"{output}.ptx")
     shutil.rmtree(keep, ignore_errors=True)
     keep.mkdir(parents=True)
-    command += ["--keep", "--keep-dir", str(keep)]
+    # Machine code carries the names of its sources: from the root they are the same in every checkout, so that images
+    # are too, and ccache knows a unit again.
+    for option in ("-o", "-MF"):
+        if option in command:
+            place = command.index(option) + 1
+            command[place] = str(Path(command[place]).absolute())
+    dependencies = Path(command[command.index("-MF") + 1]) if "-MF" in command else None
+    command = [relative_to(root, argument) for argument in [*command, "--keep", "--keep-dir", str(keep)]]
     environment = dict(os.environ)
     ccache = shutil.which("ccache")
     if ccache:
-        # The same sources in another checkout are the same unit.
         environment.update(CCACHE_BASEDIR=root, CCACHE_NOHASHDIR="1")
         command = [ccache, *command]
 
     def compile_unit() -> int:
-        return subprocess.run(command, env=environment).returncode
+        return subprocess.run(command, env=environment, cwd=root).returncode
 
     start = time.monotonic()
     code = compile_unit()
@@ -64,6 +83,8 @@ def main(arguments: list[str]) -> int:
         else:
             environment["CCACHE_RECACHE"] = "1"
             code = compile_unit()
+    if code == 0 and dependencies:
+        absolute_dependencies(dependencies, root)
     kept = list(keep.glob("*.ptx"))
     if code == 0 and kept:
         shutil.copyfile(kept[0], ptx)
