@@ -31,7 +31,8 @@ function(fp4aot_configure_library target exports)
   target_compile_features(${target} PRIVATE cxx_std_17)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>)
-  target_link_options(${target} PRIVATE
+  # nodelete: threads of the cpu image and CUDA's registered kernels outlive any dlclose.
+  target_link_options(${target} PRIVATE -Wl,-z,nodelete
     -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/${target}.map -Wl,--gc-sections -Wl,--build-id=none)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
 endfunction()
