@@ -14,8 +14,13 @@ pytestmark = pytest.mark.build
 SOURCE = Path(__file__).parent
 
 
+def tool(name: str) -> str | None:
+    """A program beside this Python (where pip puts it) or on PATH."""
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+
+
 def cmake() -> str:
-    found = shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
+    found = tool("cmake")
     installed.need(found, "no cmake: pip install cmake")
     return str(found)
 
@@ -26,7 +31,8 @@ def build(tmp_path_factory) -> Path:
     printed = installed.run(sys.executable, "-m", "fp4aot", "cmake-dir", cwd="/").stdout.strip()
     assert Path(printed).resolve() == installed.cmake_dir().resolve()
     compilers = [f"-DCMAKE_CXX_COMPILER={installed.compiler()}", f"-DCMAKE_C_COMPILER={installed.compiler('c')}"]
-    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    ninja = tool("ninja")
+    generator = ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"] if ninja else []
     installed.run(cmake(), *generator, "-S", SOURCE, "-B", folder, f"-Dfp4aot_DIR={printed}", *compilers)
     installed.run(cmake(), "--build", folder)
     return folder

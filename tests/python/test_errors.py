@@ -177,6 +177,14 @@ CASES = {
         ["epsilon = nan", "finite"],
     ),
     "tactic": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=9999), ["tactic = 9999", "-1"]),
+    "tactic beyond 32 bits": (
+        lambda: fp4aot.gemm_nvfp4(*operands(), tactic=2**32),
+        ["tactic = ", "does not exist", "-1"],
+    ),
+    "layout beyond 32 bits": (
+        lambda: torch.ops.fp4aot.quantize_nvfp4(x(), None, 2**32),
+        ["scale_layout = ", "SWIZZLED"],
+    ),
     "tactic negative": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=-2), ["tactic = -2", "-1"]),
     "op of list_tactics": (
         lambda: fp4aot.list_tactics("gemm", 8, 8, 32, "cpu"),

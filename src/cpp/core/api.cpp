@@ -52,6 +52,11 @@ fp4aot_status adapt(fp4aot_op op, Params const* given, Params* storage, Params c
 
 fp4aot_status check_tactic(fp4aot_op op, Slot const& slot, void const* params, int32_t tactic) {
   if (tactic == FP4AOT_TACTIC_DEFAULT) return FP4AOT_OK;
+  if (slot.tactic_count == 0) {
+    return fail(FP4AOT_INVALID_ARGUMENT,
+                "%s: tactic = %d does not exist; this image has no choice of tactics. Use -1, the default.",
+                kOps[op].name, tactic);
+  }
   if (tactic < 0 || tactic >= slot.tactic_count) {
     return fail(FP4AOT_INVALID_ARGUMENT,
                 "%s: tactic = %d does not exist; this image has %d (0..%d), or -1 for the default.", kOps[op].name,

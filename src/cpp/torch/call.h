@@ -5,7 +5,9 @@
 
 #include <torch/csrc/stable/library.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "fp4aot/fp4aot.h"
 #include "torch/tensor.h"
@@ -25,6 +27,11 @@ class Stack {
   }
 
   int64_t integer() { return take<int64_t>(); }
+  // A number of the C ABI, which has 32 bits; one beyond them becomes the nearest, which does not exist either.
+  int32_t option() {
+    return static_cast<int32_t>(
+        std::clamp<int64_t>(integer(), std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+  }
   double real() { return take<double>(); }
   bool boolean() { return take<bool>(); }
   int32_t dtype() { return take<int32_t>(); }

@@ -30,7 +30,7 @@ void gemm(GemmOp const& op, StableIValue* values, bool out) {
   int32_t const dtype = out ? d.dtype() : stack.dtype();
   Tensor const alpha = stack.optional_tensor("alpha");
   Tensor const bias = stack.optional_tensor("bias");
-  int64_t const tactic = stack.integer();
+  int32_t const tactic = stack.option();
   bool const pdl = stack.boolean();
 
   a.check_codes();
@@ -49,7 +49,7 @@ void gemm(GemmOp const& op, StableIValue* values, bool out) {
     scales->check_scales(scale_type);
   }
   b.check_device(params.device);
-  params.tactic = static_cast<int32_t>(tactic);
+  params.tactic = tactic;
   params.m = a_matrix.rows;
   params.n = b_matrix.rows;
   params.k = a_matrix.columns * 2;

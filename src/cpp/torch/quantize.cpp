@@ -47,7 +47,7 @@ Tensor allocate_scales(QuantizeOp const& op, Tensor const& input, fp4aot_quantiz
 void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
   Stack stack(values, op.name);
   Tensor codes, scales, weight, global_scale, residual;
-  int64_t rounding = FP4AOT_ROUND_CEIL;
+  int32_t rounding = FP4AOT_ROUND_CEIL;
   double epsilon = 0.0;
   if (out) {
     codes = stack.tensor("codes (out)");
@@ -58,13 +58,13 @@ void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
   if (op.format == Format::kNvfp4) {
     global_scale = stack.optional_tensor("global_scale");
   } else {
-    rounding = stack.integer();
+    rounding = stack.option();
   }
   if (op.input == Input::kNormalised) {
     epsilon = stack.real();
     residual = stack.optional_tensor("residual");
   }
-  int64_t const scale_layout = stack.integer();
+  int32_t const scale_layout = stack.option();
   bool const pdl = stack.boolean();
 
   Matrix const matrix = input.matrix();
@@ -74,8 +74,8 @@ void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
   params.k = op.input == Input::kGateAndUp ? matrix.columns / 2 : matrix.columns;
   params.input = input.data();
   params.input_stride = matrix.stride;
-  params.scale_layout = static_cast<int32_t>(scale_layout);
-  params.rounding = static_cast<int32_t>(rounding);
+  params.scale_layout = scale_layout;
+  params.rounding = rounding;
   if (op.input == Input::kGateAndUp && matrix.columns % 2 != 0) {
     input.fail("has " + std::to_string(matrix.columns) +
                " columns; it must have 2 * K, the gate and then the up half.");
@@ -140,7 +140,7 @@ void dequantize(DequantizeOp const& op, StableIValue* values, bool out) {
   Tensor const scales = stack.tensor("scales");
   if (op.format == Format::kNvfp4) global_scale = stack.optional_tensor("global_scale");
   int32_t const dtype = out ? output.dtype() : stack.dtype();
-  int64_t const scale_layout = stack.integer();
+  int32_t const scale_layout = stack.option();
   bool const pdl = stack.boolean();
 
   codes.check_codes();
@@ -155,7 +155,7 @@ void dequantize(DequantizeOp const& op, StableIValue* values, bool out) {
   params.codes_stride = matrix.stride;
   params.scales = scales.data<uint8_t>();
   params.scales_bytes = scales.numel();
-  params.scale_layout = static_cast<int32_t>(scale_layout);
+  params.scale_layout = scale_layout;
   if (global_scale) {
     global_scale.check_device(params.device);
     global_scale.check_float_scalar();
