@@ -2,8 +2,8 @@
 
     python benchmarks/host_overhead.py [cuda|cpu]
 
-Small shapes; batches shorter than the launch queue, timed before the synchronisation, median of the batches. Import time is
-measured in fresh interpreters, with and without fp4aot.
+Small shapes; batches shorter than the launch queue, timed before the synchronisation, median of the batches. Import time
+is measured in fresh interpreters that have torch already.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def microseconds(call: Callable[[], object]) -> float:
 
 def import_milliseconds(statement: str) -> float:
     code = f"import time, torch; t = time.perf_counter(); {statement}; print((time.perf_counter() - t) * 1e3)"
-    runs = [float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout) for _ in range(5)]
-    return statistics.median(runs)
+    command = [sys.executable, "-c", code]
+    return statistics.median(float(subprocess.check_output(command, text=True)) for _ in range(5))
 
 
 def main() -> None:
