@@ -2,8 +2,8 @@
 
     python benchmarks/host_overhead.py [cuda|cpu]
 
-Small shapes; batches shorter than the launch queue, timed before the synchronisation, median of the batches. Import time
-is measured in fresh interpreters that have torch already.
+Small shapes; batches shorter than the launch queue, timed before the synchronisation, median of the batches. The import
+is timed in fresh interpreters that have torch already.
 """
 
 from __future__ import annotations
