@@ -8,11 +8,8 @@ import torch
 from operands import Operand, bytes_of, floats_of, random_rows
 
 ROWS = 5
-APART = {
-    torch.float32: 2**29 + 8,
-    torch.bfloat16: 2**29 + 8,
-    torch.uint8: 2**30 + 16,
-}  # elements; (ROWS - 1) * this > 2^31
+# Elements from row to row: the last row is beyond 2^31 elements, for bytes beyond 2^32.
+APART = {torch.float32: 2**29 + 8, torch.bfloat16: 2**29 + 8, torch.uint8: 2**30 + 32}
 
 
 def far(columns: int, dtype: torch.dtype, device: str) -> torch.Tensor:
@@ -57,9 +54,8 @@ def test_fused_and_global_scale(device, values):
     assert torch.equal(residual.contiguous(), near_residual)
     for one, two in zip(got, wanted, strict=True):
         assert np.array_equal(bytes_of(one), bytes_of(two))
-    for one, two in zip(
-        fp4aot.silu_mul_quantize_mxfp4(x[:, :64]), fp4aot.silu_mul_quantize_mxfp4(near[:, :64]), strict=True
-    ):
+    got, wanted = fp4aot.silu_mul_quantize_mxfp4(x[:, :64]), fp4aot.silu_mul_quantize_mxfp4(near[:, :64])
+    for one, two in zip(got, wanted, strict=True):
         assert np.array_equal(bytes_of(one), bytes_of(two))
 
 
@@ -70,10 +66,8 @@ def test_product(device, format):
     a_codes, out = far(48, torch.uint8, device), far(16, torch.float32, device)
     a_codes.copy_(a.packed)
     scales = a.swizzled(), b.swizzled()
-    for tactic in [
-        -1,
-        *(number for number, _ in fp4aot.list_tactics(f"gemm_{format}", ROWS, 16, 96, device, "float32")),
-    ]:
+    tactics = fp4aot.list_tactics(f"gemm_{format}", ROWS, 16, 96, device, torch.float32)
+    for tactic in [-1, *(number for number, _ in tactics)]:
         out.fill_(float("nan"))
         getattr(fp4aot, f"gemm_{format}")(a_codes, b.packed, *scales, out=out, tactic=tactic)
         reference.assert_product(floats_of(out), reference.product(a.values, b.values), 96, "fp32")
