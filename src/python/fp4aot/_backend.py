@@ -24,13 +24,10 @@ except (TorchError, LoadError) as error:
     class Tensor:
         """Stands for torch.Tensor where there are no torch ops: nothing is one."""
 
-    default_dtype: Any = None
-
     def torch_backend() -> Any:
         """Never called: nothing is a Tensor."""
 else:
     Tensor = _torch_ops.Tensor  # type: ignore[assignment,misc]
-    default_dtype = _torch_ops.bfloat16
 
     def torch_backend() -> Any:
         """Where the torch ops are to be called."""

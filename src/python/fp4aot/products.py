@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._backend import Array, Tensor, default_dtype, numpy_backend, torch_backend
+from ._backend import Array, Tensor, numpy_backend, torch_backend
 
 
 def gemm_nvfp4(
@@ -37,9 +37,11 @@ def gemm_nvfp4(
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     if out is None:
-        return torch_backend().gemm_nvfp4(
-            a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl
-        )
+        backend = torch_backend()
+        dtype = backend.dtype(out_dtype)
+        if tactic != -1 or pdl:
+            return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
+        return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
     torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
     return out
 
@@ -61,8 +63,10 @@ def gemm_mxfp4(
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     if out is None:
-        return torch_backend().gemm_mxfp4(
-            a, b, a_scales, b_scales, out_dtype or default_dtype, alpha, bias, tactic, pdl
-        )
+        backend = torch_backend()
+        dtype = backend.dtype(out_dtype)
+        if tactic != -1 or pdl:
+            return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
+        return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
     torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
     return out
