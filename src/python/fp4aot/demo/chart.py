@@ -14,13 +14,18 @@ from .encoder import LINEARS
 _STYLES = [("#1f6fb4", "o", "-"), ("#d1661f", "s", "--")]  # apart in hue, shape and dash
 
 
-def draw(errors: dict[str, dict[str, float]], image: str, output: str) -> Path:
-    """Writes the PNG. ``errors``: format -> {"<layer> <name>": relative error}. Returns its absolute path."""
+def output_path(output: str) -> Path:
+    """Where the chart goes, absolute; a ValueError if its folder does not exist."""
     path = Path(output).expanduser().resolve()
     if not path.parent.is_dir():
         raise ValueError(
             f"--output is {output}, but the folder {path.parent} does not exist. Create it, or give another."
         )
+    return path
+
+
+def draw(errors: dict[str, dict[str, float]], image: str, path: Path) -> None:
+    """Writes the PNG. ``errors``: format -> {"<layer> <name>": relative error}."""
     depth = 1 + max(int(key.split(" ", 1)[0]) for values in errors.values() for key in values)
     top = 100 * max(max(values.values()) for values in errors.values())
     figure, axes = plt.subplots(2, 3, figsize=(10, 6), sharex=True, sharey=True, layout="constrained")
@@ -41,4 +46,3 @@ def draw(errors: dict[str, dict[str, float]], image: str, output: str) -> Path:
     figure.suptitle(f"FP4 weights and activations against fp32, for each linear layer of MiniLM-L6 (image {image})")
     figure.savefig(path, dpi=130)
     plt.close(figure)
-    return path

@@ -187,6 +187,7 @@ def _first_rest(values: list[str]) -> tuple[str, list[str]]:
 def main(device_name: str, format: str, output: str, json_path: str | None) -> int:
     """Runs everything; the exit status."""
     start = time.perf_counter()
+    path = chart.output_path(output)
     device = choose_device(device_name)
     image = runtime.image_name(device)
     directory = model_directory()
@@ -234,7 +235,7 @@ def main(device_name: str, format: str, output: str, json_path: str | None) -> i
 
     fp32_topic = float((topics[exact_nearest] == topics).float().mean())
     print_results(results, fp32_bytes, fp32_seconds, fp32_topic)
-    path = chart.draw({NAMES[r.format]: r.layer_error for r in results}, image, output)
+    chart.draw({NAMES[r.format]: r.layer_error for r in results}, image, path)
     print(f"\nChart of the error of each layer: {path}")
     if json_path:
         data = {"image": image, "fp32_bytes": fp32_bytes, "fp32_seconds": fp32_seconds, "fp32_topic": fp32_topic}
