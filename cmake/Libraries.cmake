@@ -28,9 +28,12 @@ function(fp4aot_configure_library target exports)
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
     INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  file(RELATIVE_PATH relative_source_dir ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+  string(REGEX REPLACE "/$" "" relative_source_dir "${relative_source_dir}")
   target_compile_features(${target} PRIVATE cxx_std_17)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.
+      -ffile-prefix-map=${relative_source_dir}=.>)  # absolute, and as ccache rewrites it
   # nodelete: threads of the cpu image and CUDA's registered kernels outlive any dlclose.
   target_link_options(${target} PRIVATE -Wl,-z,nodelete
     -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/${target}.map -Wl,--gc-sections -Wl,--build-id=none)
