@@ -48,7 +48,8 @@ def assert_product(out, expected: tuple[np.ndarray, np.ndarray], k: int, dtype: 
             f"{bad.sum()} of {bad.size} elements out of tolerance, first at [{row}, {column}]: "
             f"{out[row, column]!r}, expected {result[row, column]!r} +- {allowed[row, column]:.3g}"
         )
-    if norm and np.linalg.norm(result) > 0:
+    # A mean over roundings: few elements may all be unlucky (one rounding to bf16 may cost 3.9e-3).
+    if norm and result.size >= 1000 and np.linalg.norm(result) > 0:
         relative = np.linalg.norm(out - result) / np.linalg.norm(result)
         limit = NORM_TOLERANCE[dtype] * (max(1.0, k / 4096) if dtype == "fp32" else 1.0)
         assert relative <= limit, f"relative error in norm {relative:.3g} > {limit:.3g}"
