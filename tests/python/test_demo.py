@@ -10,7 +10,7 @@ from fp4aot import demo
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory, request):
+def report(tmp_path_factory):
     missing = demo.missing_packages()
     installed.need(not missing, f"the demo's packages are not installed: {', '.join(missing)}")
     folder = tmp_path_factory.mktemp("demo")
