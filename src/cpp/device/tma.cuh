@@ -18,11 +18,13 @@ __device__ __forceinline__ void tma_load_2d(uint32_t destination, CUtensorMap co
       : "memory");
 }
 
-// `bytes` contiguous bytes; addresses and size are multiples of 16.
-__device__ __forceinline__ void bulk_load(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
-               "l"(source), "r"(bytes), "r"(barrier)
-               : "memory");
+__device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y, int32_t z,
+                                            uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+          destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
 }
 
 __device__ __forceinline__ void tma_prefetch_map(CUtensorMap const* map) {

@@ -1,10 +1,11 @@
-// The slots gemm_nvfp4 and gemm_mxfp4: tactics of policy.h on the kernels of wgmma_launch.cuh.
+// The slots gemm_nvfp4 and gemm_mxfp4: tactics of policy.h on the kernels of kernels/gemm.
 #ifndef FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 #define FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 
 #include <atomic>
 
 #include "images/sm90a/policy.h"
+#include "kernels/gemm/mma_sync_launch.cuh"
 #include "kernels/gemm/wgmma_launch.cuh"
 
 namespace fp4aot::sm90a {
@@ -26,27 +27,42 @@ inline int multiprocessors(int device) {
 
 #define FP4AOT_SPLITS(tile)                                                                                             \
   tile, tile "_splitk2", tile "_splitk3", tile "_splitk4", tile "_splitk5", tile "_splitk6", tile "_splitk7", tile "_splitk8"
-constexpr char const* kGemmTacticNames[] = {FP4AOT_SPLITS("wgmma_256x8"), FP4AOT_SPLITS("wgmma_256x16"),
-                                            FP4AOT_SPLITS("wgmma_256x32"), FP4AOT_SPLITS("wgmma_256x64"),
-                                            FP4AOT_SPLITS("wgmma_256x128")};
+#define FP4AOT_WARPS(tile) tile "_warps8", tile "_warps16"
+constexpr char const* kGemmTacticNames[] = {
+    FP4AOT_SPLITS("wgmma_256x32"), FP4AOT_SPLITS("wgmma_256x64"), FP4AOT_SPLITS("wgmma_256x128"),
+    FP4AOT_WARPS("mma_sync_32x8"), FP4AOT_WARPS("mma_sync_32x16"), FP4AOT_WARPS("mma_sync_32x32"),
+    FP4AOT_WARPS("mma_sync_56x8"), FP4AOT_WARPS("mma_sync_56x16"), FP4AOT_WARPS("mma_sync_56x32")};
 #undef FP4AOT_SPLITS
+#undef FP4AOT_WARPS
 static_assert(sizeof kGemmTacticNames / sizeof kGemmTacticNames[0] == kGemmTacticCount);
 
 template <Format kFormat>
 struct GemmSlot {
   static constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_nvfp4" : "gemm_mxfp4";
 
-  // Calls f(WgmmaConfig) for the tile with this many tokens.
+  // Call f with the configuration of a tile of policy.h.
   template <class F>
-  static auto with_config(int tokens, F f) {
-    switch (tokens) {
-      case 8: return f(WgmmaConfig<kFormat, 8>{});
-      case 16: return f(WgmmaConfig<kFormat, 16>{});
-      case 32: return f(WgmmaConfig<kFormat, 32>{});
-      case 64: return f(WgmmaConfig<kFormat, 64>{});
-      default: return f(WgmmaConfig<kFormat, 128>{});
+  static auto with_wgmma(int tile, F f) {
+    switch (tile) {
+      case 0: return f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
+      case 1: return f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
+      default: return f(WgmmaConfig<kFormat, kWgmmaTiles[2].tokens>{});
     }
   }
+  template <int kTile>
+  using MmaSync = MmaSyncConfig<kFormat, kMmaSyncTiles[kTile].rows / 8, kMmaSyncTiles[kTile].tokens / 8>;
+  template <class F>
+  static auto with_mma_sync(int tile, F f) {
+    switch (tile) {
+      case 0: return f(MmaSync<0>{});
+      case 1: return f(MmaSync<1>{});
+      case 2: return f(MmaSync<2>{});
+      case 3: return f(MmaSync<3>{});
+      case 4: return f(MmaSync<4>{});
+      default: return f(MmaSync<5>{});
+    }
+  }
+  static_assert(kWgmmaTileCount == 3 && kMmaSyncTileCount == 6);
 
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
 
@@ -58,9 +74,15 @@ struct GemmSlot {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
-    int32_t const tactic = p.tactic == FP4AOT_TACTIC_DEFAULT ? gemm_default_tactic(p, sms) : p.tactic;
-    return with_config(gemm_tile(tactic).tokens, [&](auto config) {
-      return run_wgmma_gemm<decltype(config)>(p, kName, gemm_splits(tactic), sms, message);
+    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? gemm_default_tactic(p, sms) : p.tactic;
+    GemmTactic const tactic = gemm_tactic(number);
+    if (tactic.mma_sync) {
+      return with_mma_sync(tactic.tile, [&](auto config) {
+        return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
+      });
+    }
+    return with_wgmma(tactic.tile, [&](auto config) {
+      return run_wgmma_gemm<decltype(config)>(p, kName, tactic.splits, sms, message);
     });
   }
 
@@ -73,8 +95,11 @@ struct GemmSlot {
   static void preload() {
     int device = 0;
     if (cudaGetDevice(&device) != cudaSuccess) return;
-    for (GemmTile const& tile : kGemmTiles) {
-      (void)with_config(tile.tokens, [&](auto config) { return prepare_wgmma_gemm<decltype(config)>(device); });
+    for (int tile = 0; tile < kWgmmaTileCount; ++tile) {
+      (void)with_wgmma(tile, [&](auto config) { return prepare_wgmma_gemm<decltype(config)>(device); });
+    }
+    for (int tile = 0; tile < kMmaSyncTileCount; ++tile) {
+      (void)with_mma_sync(tile, [&](auto config) { return prepare_mma_sync_gemm<decltype(config)>(device); });
     }
     (void)tensor_map_encode();
   }

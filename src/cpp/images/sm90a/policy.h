@@ -1,7 +1,8 @@
 // Which W4A4 kernel serves which problem on sm90a: data and one rule.
 //
-// A tactic is a tile of 256 weight rows x 8..128 activation rows and a number of CTAs (a cluster) that share the
-// k range of a tile. Number = 8 * (index in kGemmTiles) + splits - 1.
+// Tactic numbers (stable):
+//   8 * i + s - 1       wgmma_256x<tokens>: tiles of 256 weight rows x kWgmmaTiles[i].tokens; s CTAs, a cluster, share k
+//   24 + 2 * i + w      mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
 #ifndef FP4AOT_IMAGES_SM90A_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_POLICY_H_
 
@@ -12,66 +13,94 @@
 
 namespace fp4aot::sm90a {
 
-constexpr int kGemmRows = 256;
-constexpr int kGemmStep = 128;     // values along k that a CTA handles at once
-constexpr int kGemmMaxSplits = 8;
+constexpr int kGemmStep = 128;  // values along k that both kernels handle at once
 
 // Costs in clock cycles of one multiprocessor, fitted to measurements on an H200.
-struct GemmTile {
+struct WgmmaTile {
   int tokens;
-  int step_cycles;    // one step of 128 values
+  int step_cycles;    // one step
   int fixed_cycles;   // filling the pipeline, storing the tile
   int reduce_cycles;  // more for a split tile with all rows in use
 };
-constexpr GemmTile kGemmTiles[] = {
-    {8, 750, 2000, 1200}, {16, 780, 2000, 1400}, {32, 850, 2200, 1800}, {64, 1100, 2600, 2600}, {128, 2150, 4000, 5000}};
-constexpr int kGemmTileCount = sizeof kGemmTiles / sizeof kGemmTiles[0];
-constexpr int kGemmTacticCount = kGemmTileCount * kGemmMaxSplits;
-constexpr int kGemmBytesACycle = 2300;  // of device memory, all multiprocessors together
+constexpr WgmmaTile kWgmmaTiles[] = {
+    {32, 1500, 6500, 2200}, {64, 2000, 7000, 4500}, {128, 3000, 8000, 9000}};
+constexpr int kWgmmaTileCount = 3;
+constexpr int kWgmmaRows = 256;
+constexpr int kWgmmaMaxSplits = 8;
+constexpr int kWgmmaTactics = kWgmmaTileCount * kWgmmaMaxSplits;
 
-constexpr GemmTile const& gemm_tile(int tactic) { return kGemmTiles[tactic / kGemmMaxSplits]; }
-constexpr int gemm_splits(int tactic) { return tactic % kGemmMaxSplits + 1; }
+struct MmaSyncTile {
+  int rows, tokens;
+  int step_cycles;  // one step of one CTA, with 16 warps on the multiprocessor
+};
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 190}, {32, 16, 230}, {32, 32, 330}, {56, 8, 270}, {56, 16, 310}, {56, 32, 420}};
+constexpr int kMmaSyncTileCount = 6;
+constexpr int kMmaSyncFixedCycles = 3500;  // of a CTA
+
+constexpr int kGemmTacticCount = kWgmmaTactics + kMmaSyncTileCount * 2;
+
+struct GemmTactic {
+  bool mma_sync;
+  int tile;    // index of the kernel's tiles
+  int tokens;
+  int splits;  // wgmma
+  int warps;   // mma_sync
+};
+
+constexpr GemmTactic gemm_tactic(int number) {
+  if (number < kWgmmaTactics) {
+    int const tile = number / kWgmmaMaxSplits;
+    return {false, tile, kWgmmaTiles[tile].tokens, number % kWgmmaMaxSplits + 1, 0};
+  }
+  int const tile = (number - kWgmmaTactics) / 2;
+  return {true, tile, kMmaSyncTiles[tile].tokens, 1, 8 << (number - kWgmmaTactics) % 2};
+}
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t gemm_tiles(GemmTile const& tile, int64_t m, int64_t n) {
-  return divide_up(m, tile.tokens) * divide_up(n, kGemmRows);
+
+// wgmma: every split needs a step; fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which
+// the largest tile is not; a split problem is one launch with a CTA for each tile and split. mma_sync: always.
+constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
+  if (number < 0 || number >= kGemmTacticCount) return false;
+  GemmTactic const tactic = gemm_tactic(number);
+  if (tactic.mma_sync) return true;
+  if (p.d_dtype == FP4AOT_FP32 && tactic.tokens > 64) return false;
+  if (tactic.splits == 1) return true;
+  return tactic.splits <= divide_up(p.k, kGemmStep) &&
+         divide_up(p.m, tactic.tokens) * divide_up(p.n, kWgmmaRows) * tactic.splits <= 0x7FFFFFFF;
 }
 
-// Every split needs a step. fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which the
-// largest tile is not. A split problem is one launch of a CTA for each tile and split.
-constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int tactic) {
-  if (tactic < 0 || tactic >= kGemmTacticCount) return false;
-  GemmTile const& tile = gemm_tile(tactic);
-  int const splits = gemm_splits(tactic);
-  if (p.d_dtype == FP4AOT_FP32 && tile.tokens > 64) return false;
-  return splits == 1 || (splits <= divide_up(p.k, kGemmStep) && gemm_tiles(tile, p.m, p.n) * splits <= 0x7FFFFFFF);
-}
+// CTAs of clusters that run at once, out of 132: a cluster lies within a group of up to 18 multiprocessors. (Measured.)
+constexpr int kResidentOf132[kWgmmaMaxSplits] = {132, 132, 117, 120, 110, 102, 105, 120};
 
-// Clusters must lie within a group of 16 (a few: 18) multiprocessors.
-constexpr int64_t gemm_resident_ctas(int sms, int splits) {
-  return splits <= 2 ? sms : int64_t{sms} / 16 * (16 / splits) * splits;
-}
-
-// Waves of CTAs times a CTA's cost, but never less than reading the operands takes.
-constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, int tactic, int sms, int64_t bytes) {
-  GemmTile const& tile = gemm_tile(tactic);
-  int const splits = gemm_splits(tactic);
-  int64_t const waves = divide_up(gemm_tiles(tile, p.m, p.n) * splits, gemm_resident_ctas(sms, splits));
+// Waves of CTAs times a CTA's cost.
+constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int sms) {
+  int64_t const steps = divide_up(p.k, kGemmStep);
+  if (tactic.mma_sync) {
+    MmaSyncTile const& tile = kMmaSyncTiles[tactic.tile];
+    int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, tile.rows);
+    int64_t const per_sm = divide_up(ctas, sms);
+    int64_t const warps = divide_up(steps, divide_up(steps, tactic.warps));
+    // Fewer than 16 warps on a multiprocessor leave it waiting for memory.
+    int64_t const busy = std::min<int64_t>(16, per_sm * warps);
+    return divide_up(per_sm * warps, 16) * kMmaSyncFixedCycles + per_sm * steps * tile.step_cycles * 16 / busy;
+  }
+  WgmmaTile const& tile = kWgmmaTiles[tactic.tile];
+  int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, kWgmmaRows) * tactic.splits;
+  int64_t const waves = divide_up(ctas, std::max(1, sms * kResidentOf132[tactic.splits - 1] / 132));
   int64_t const used = std::min<int64_t>(p.m, tile.tokens);
-  int64_t const work = divide_up(divide_up(p.k, kGemmStep), splits) * tile.step_cycles;
-  int64_t const reduce = splits > 1 ? 800 + (tile.reduce_cycles - 800) * used / tile.tokens : 0;
-  return std::max(waves * work, bytes / kGemmBytesACycle) + waves * (tile.fixed_cycles + reduce);
+  int64_t const reduce = tactic.splits > 1 ? 1000 + (tile.reduce_cycles - 1000) * used / tile.tokens : 0;
+  return waves * (divide_up(steps, tactic.splits) * tile.step_cycles + tile.fixed_cycles + reduce);
 }
 
 // The cheapest valid tactic; the first of equals.
 constexpr int32_t gemm_default_tactic(fp4aot_gemm_params const& p, int sms) {
-  int64_t const bytes = (p.m + p.n) * p.k / 2;
   int32_t best = 0;
   int64_t best_cost = INT64_MAX;
-  for (int32_t tactic = 0; tactic < kGemmTacticCount; ++tactic) {
-    if (!gemm_tactic_valid(p, tactic)) continue;
-    int64_t const cost = gemm_cost(p, tactic, sms, bytes);
-    if (cost < best_cost) best = tactic, best_cost = cost;
+  for (int32_t number = 0; number < kGemmTacticCount; ++number) {
+    if (!gemm_tactic_valid(p, number)) continue;
+    int64_t const cost = gemm_cost(p, gemm_tactic(number), sms);
+    if (cost < best_cost) best = number, best_cost = cost;
   }
   return best;
 }

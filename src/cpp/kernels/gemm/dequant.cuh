@@ -21,6 +21,24 @@ __device__ __forceinline__ uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
   return product;
 }
 
+// What the codes of one scale block are multiplied with.
+template <Format kFormat>
+struct Factor;
+
+template <>
+struct Factor<Format::kNvfp4> {
+  uint32_t value;  // twice, one in each half, as below
+  __device__ __forceinline__ uint32_t apply(uint32_t pair) const { return multiply_bf16x2(pair, value); }
+};
+
+template <>
+struct Factor<Format::kMxfp4> {
+  uint32_t first, second;
+  __device__ __forceinline__ uint32_t apply(uint32_t pair) const {
+    return multiply_bf16x2(multiply_bf16x2(pair, first), second);
+  }
+};
+
 // The factors of 32 consecutive k, whose scale bytes are in the low bits of `bytes` (NVFP4: 2 bytes, MXFP4: 1).
 template <Format kFormat>
 struct BlockFactors;
@@ -28,27 +46,35 @@ struct BlockFactors;
 template <>
 struct BlockFactors<Format::kNvfp4> {
   static constexpr float kUnshift = 16384.0f;  // 2^(2 * 7)
-  uint32_t factor[2];                          // of k 0..15 and 16..31, twice in a register
+  uint32_t factor[2];                          // of k 0..15 and 16..31
 
   BlockFactors() = default;
   __device__ __forceinline__ explicit BlockFactors(uint32_t bytes) {
-    uint32_t const halves = __byte_perm(bytes, 0, 0x4140);             // one byte in each half
-    uint32_t const nan = (halves + 0x00010001u) & 0x00800080u;          // 0x7F + 1 carries into bit 7
-    uint32_t f = multiply_bf16x2(halves << 4, 0x7B807B80u);             // (e4m3 * 2^-120) * 2^120
-    f = multiply_bf16x2(f, 0x7B007B00u) | nan;                          // * 2^119; 480 * 2^119 | bit 7 is a NaN
+    uint32_t const f = convert(__byte_perm(bytes, 0, 0x4140));
     factor[0] = __byte_perm(f, 0, 0x1010);
     factor[1] = __byte_perm(f, 0, 0x3232);
   }
+  // word = 0..3 of the 4 words that hold the 32 codes
+  __device__ __forceinline__ Factor<Format::kNvfp4> of_word(int word) const { return {factor[word / 2]}; }
 
-  __device__ __forceinline__ uint32_t apply(uint32_t pair, int word) const {
-    return multiply_bf16x2(pair, factor[word / 2]);
+  // Of words 2 * half and 2 * half + 1 only.
+  __device__ __forceinline__ static Factor<Format::kNvfp4> of_half(uint32_t bytes, int half) {
+    return {convert(__byte_perm(bytes, 0, half == 0 ? 0x4040 : 0x4141))};
+  }
+
+ private:
+  // One e4m3 byte in each half to bf16, times 2^119.
+  __device__ __forceinline__ static uint32_t convert(uint32_t halves) {
+    uint32_t const nan = (halves + 0x00010001u) & 0x00800080u;    // 0x7F + 1 carries into bit 7
+    uint32_t const f = multiply_bf16x2(halves << 4, 0x7B807B80u);  // (e4m3 * 2^-120) * 2^120
+    return multiply_bf16x2(f, 0x7B007B00u) | nan;                  // * 2^119; 480 * 2^119 | bit 7 is a NaN
   }
 };
 
 template <>
 struct BlockFactors<Format::kMxfp4> {
   static constexpr float kUnshift = 16.0f;  // 2^(2 * 2)
-  uint32_t factor[2];                       // first and second, each twice in a register
+  Factor<Format::kMxfp4> factor;
 
   BlockFactors() = default;
   __device__ __forceinline__ explicit BlockFactors(uint32_t bytes) {
@@ -57,28 +83,24 @@ struct BlockFactors<Format::kMxfp4> {
     uint32_t const x = sum << 6 & 0x7F80u;
     uint32_t y = (sum + 1u) << 6 & 0x7F80u;
     if ((bytes & 0xFFu) == kUe8m0Nan) y = 0x7FC0u;
-    factor[0] = __byte_perm(x, 0, 0x1010);
-    factor[1] = __byte_perm(y, 0, 0x1010);
+    factor.first = __byte_perm(x, 0, 0x1010);
+    factor.second = __byte_perm(y, 0, 0x1010);
   }
-
-  __device__ __forceinline__ uint32_t apply(uint32_t pair, int) const {
-    return multiply_bf16x2(multiply_bf16x2(pair, factor[0]), factor[1]);
-  }
+  __device__ __forceinline__ Factor<Format::kMxfp4> of_word(int) const { return factor; }
+  __device__ __forceinline__ static Factor<Format::kMxfp4> of_half(uint32_t bytes, int) { return BlockFactors(bytes).factor; }
 };
 
-// Eight codes to bf16: pairs[i] holds k = i (low half) and k = i + 4 of the word. word = 0..3: its place in the 32 codes
-// that `factors` are for.
+// Eight codes of one scale block to bf16: pairs[i] holds k = i (low half) and k = i + 4 of the word.
 template <Format kFormat>
-__device__ __forceinline__ void dequantize_word(uint32_t codes, BlockFactors<kFormat> const& factors, int word,
-                                                uint32_t (&pairs)[4]) {
+__device__ __forceinline__ void dequantize_word(uint32_t codes, Factor<kFormat> const& factor, uint32_t (&pairs)[4]) {
   // One product moves sign and magnitude of a nibble: by 12 and 6 (or 8 and 2) bits. Other bits are masked off before,
   // so that nothing carries, and the copies that landed between are masked off after.
   constexpr uint32_t kSignAndMagnitude = 0x81C081C0u;
   uint32_t const high = codes >> 8;
-  pairs[0] = factors.apply((codes & 0x000F000Fu) * 0x1040u & kSignAndMagnitude, word);
-  pairs[1] = factors.apply((codes & 0x00F000F0u) * 0x0104u & kSignAndMagnitude, word);
-  pairs[2] = factors.apply((high & 0x000F000Fu) * 0x1040u & kSignAndMagnitude, word);
-  pairs[3] = factors.apply((high & 0x00F000F0u) * 0x0104u & kSignAndMagnitude, word);
+  pairs[0] = factor.apply((codes & 0x000F000Fu) * 0x1040u & kSignAndMagnitude);
+  pairs[1] = factor.apply((codes & 0x00F000F0u) * 0x0104u & kSignAndMagnitude);
+  pairs[2] = factor.apply((high & 0x000F000Fu) * 0x1040u & kSignAndMagnitude);
+  pairs[3] = factor.apply((high & 0x00F000F0u) * 0x0104u & kSignAndMagnitude);
 }
 
 }  // namespace fp4aot

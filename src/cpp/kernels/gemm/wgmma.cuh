@@ -1,9 +1,10 @@
 // W4A4 on bf16 tensor cores (sm_90a): both operands are dequantised exactly to bf16 inside the kernel.
 //
 // A tile is 256 weight rows x kTokens activation rows, so D is computed transposed: weights are the 64-row operand of
-// wgmma and come from registers, activations are its n operand and come from shared memory. A warpgroup of producers
-// (its first thread also starts all bulk copies) dequantises activations into swizzled shared memory; each consumer
-// warpgroup dequantises its own weight rows straight into operand registers while its previous products run.
+// wgmma and come from registers, activations are its n operand and come from shared memory. Producer warps dequantise
+// activations into swizzled shared memory; each consumer warpgroup dequantises its own weight rows straight into operand
+// registers while its previous products run. Codes and scales arrive by bulk copies, which the
+// producer warps start in turn.
 //
 // Order along k. Within a step of 128 values, thread t of a quad reads the 16 bytes of values 32t..32t+31 of a weight row,
 // so the product of word q = 0..3 and half j = 0, 1 takes, as its k index 2t + e (+ 8), value 32t + 8q + 2j (+ 1) + 4e: the
@@ -28,13 +29,18 @@ namespace fp4aot {
 // Position in a ring of kSize slots and the parity of its current pass.
 template <int kSize>
 struct RingPosition {
-  int slot = 0;
-  uint32_t parity = 0;
-  __device__ __forceinline__ void advance() {
-    if (++slot == kSize) {
-      slot = 0;
+  uint32_t slot, parity;
+  __device__ __forceinline__ void advance(uint32_t by = 1) {  // by <= kSize
+    slot += by;
+    if (slot >= kSize) {
+      slot -= kSize;
       parity ^= 1;
     }
+  }
+  __device__ __forceinline__ RingPosition after(uint32_t by) const {
+    RingPosition position = *this;
+    position.advance(by);
+    return position;
   }
 };
 
@@ -54,10 +60,12 @@ __device__ __forceinline__ TilePosition tile_position(WgmmaGemmArgs const& args,
   return {(group * kGroup + within - column * height) * Config::kTokens, column * Config::kRows};
 }
 
-// Which tiles and steps a CTA works on.
+// Which tiles and steps a CTA works on. Its steps are counted through all of its tiles: index i is step
+// step_begin + i % tile_steps of tile number i / tile_steps.
 struct CtaWork {
   int first_tile, tile_stride;
   int step_begin, step_end;
+  uint32_t tile_steps, steps;
 
   __device__ __forceinline__ explicit CtaWork(WgmmaGemmArgs const& args) {
     uint32_t const splits = static_cast<uint32_t>(args.splits);
@@ -66,35 +74,37 @@ struct CtaWork {
     tile_stride = gridDim.x / splits;
     step_begin = static_cast<int>(rank * static_cast<uint64_t>(args.steps) / splits);
     step_end = static_cast<int>((rank + 1) * static_cast<uint64_t>(args.steps) / splits);
+    tile_steps = step_end - step_begin;
+    steps = first_tile < args.tiles ? ((args.tiles - 1 - first_tile) / tile_stride + 1) * tile_steps : 0;
   }
 };
 
+// Shared addresses.
 template <class Config>
 struct SharedMap {
   uint32_t base;
 
-  __device__ __forceinline__ uint32_t unit(int slot) const { return base + Config::kUnitOffset + slot * Config::kUnitBytes; }
-  __device__ __forceinline__ uint32_t tokens(int slot) const { return base + Config::kTokenOffset + slot * Config::kTokenBytes; }
-  __device__ __forceinline__ uint32_t weights(int slot) const { return base + Config::kWeightOffset + slot * Config::kWeightBytes; }
-  __device__ __forceinline__ uint32_t token_scales(int slot) const {
-    return base + Config::kTokenScaleOffset + slot * Config::kAtomBytes;
+  __device__ __forceinline__ uint32_t unit(uint32_t slot) const { return base + Config::kUnitOffset + slot * Config::kUnitBytes; }
+  __device__ __forceinline__ uint32_t tokens(uint32_t slot) const { return base + Config::kTokenOffset + slot * Config::kTokenBytes; }
+  __device__ __forceinline__ uint32_t token_scales(uint32_t slot) const {
+    return base + Config::kTokenScaleOffset + slot * Config::kTokenScaleBytes;
   }
-  __device__ __forceinline__ uint32_t weight_scales(int slot) const {
-    return base + Config::kWeightScaleOffset + slot * 2 * Config::kAtomBytes;
+  __device__ __forceinline__ uint32_t weights(uint32_t slot) const {
+    return base + Config::kWeightOffset + slot * Config::kWeightBytes;
   }
-  __device__ __forceinline__ uint32_t raw_full(int slot) const { return base + Config::kBarrierOffset + slot * 8; }
-  __device__ __forceinline__ uint32_t raw_empty(int slot) const { return raw_full(slot) + Config::kRawStages * 8; }
-  __device__ __forceinline__ uint32_t unit_full(int slot) const {
-    return base + Config::kBarrierOffset + (2 * Config::kRawStages + slot) * 8;
+  __device__ __forceinline__ uint32_t weight_scales(uint32_t slot) const {
+    return base + Config::kWeightScaleOffset + slot * Config::kWeightScaleBytes;
   }
-  __device__ __forceinline__ uint32_t unit_empty(int slot) const { return unit_full(slot) + Config::kUnits * 8; }
+
+  // Barriers. Full ones of copies complete by their bytes; the others by an arrival of every warp that is done.
+  __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const { return base + Config::kBarrierOffset + slot * 8; }
+  __device__ __forceinline__ uint32_t unit_empty(uint32_t slot) const { return unit_full(Config::kUnits + slot); }
+  __device__ __forceinline__ uint32_t token_full(uint32_t slot) const { return unit_full(2 * Config::kUnits + slot); }
+  __device__ __forceinline__ uint32_t token_empty(uint32_t slot) const { return token_full(Config::kTokenStages + slot); }
+  __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const { return token_full(2 * Config::kTokenStages + slot); }
+  __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const { return weight_full(Config::kWeightStages + slot); }
 };
 
-__device__ __forceinline__ uint4 shared_load16(uint32_t address) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
-  return v;
-}
 __device__ __forceinline__ uint2 shared_load8(uint32_t address) {
   uint2 v;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
@@ -131,201 +141,175 @@ __device__ __forceinline__ uint32_t atom_row(int row) { return row % 32 * 16 + r
 
 // Producers -----------------------------------------------------------------------------------------------------
 
-// The bulk copies of a CTA, step by step through all of its tiles; one thread.
-template <class Config>
-class Loader {
- public:
-  __device__ __forceinline__ Loader(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work)
-      : args_(args), map_(map), work_(work), tile_(work.first_tile), step_(work.step_begin) {
-    if (tile_ < args_.tiles) position_ = tile_position<Config>(args_, tile_);
-    atoms_ = static_cast<int>(round_up(args_.k / kVector<Config::kFormat>, kScaleAtomColumns)) / kScaleAtomColumns;
-  }
-
-  // Starts the next step's copies, if one is left. Waits until the slot is free.
-  __device__ __forceinline__ void next() {
-    if (tile_ >= args_.tiles) return;
-    int const slot = ring_.slot;
-    mbarrier_wait(map_.raw_empty(slot), ring_.parity ^ 1);
-    uint32_t const full = map_.raw_full(slot);
-    int const first_atom = step_ * Config::kAtoms;
-    // The last step may have fewer atoms; what is left in the slot beyond them is masked by its k.
-    uint32_t const scale_bytes = min(Config::kAtoms, atoms_ - first_atom) * kScaleAtomBytes;
-    bool const both = position_.n0 + kScaleAtomRows < args_.n;
-    mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kTokenBytes + scale_bytes * (both ? 3 : 2));
-    int const column = step_ * Config::kStepBytes;
-    tma_load_2d(map_.weights(slot), &args_.b_codes, column, position_.n0, full);
-    tma_load_2d(map_.tokens(slot), &args_.a_codes, column, position_.m0, full);
-    bulk_load(map_.weight_scales(slot), scales(args_.b_scales, position_.n0, first_atom), scale_bytes, full);
-    if (both) {
-      bulk_load(map_.weight_scales(slot) + Config::kAtomBytes,
-                scales(args_.b_scales, position_.n0 + kScaleAtomRows, first_atom), scale_bytes, full);
-    }
-    bulk_load(map_.token_scales(slot), scales(args_.a_scales, position_.m0, first_atom), scale_bytes, full);
-    ring_.advance();
-    if (++step_ == work_.step_end) {
-      step_ = work_.step_begin;
-      tile_ += work_.tile_stride;
-      if (tile_ < args_.tiles) position_ = tile_position<Config>(args_, tile_);
-    }
-  }
-
- private:
-  __device__ __forceinline__ uint8_t const* scales(uint8_t const* base, int row, int atom) const {
-    return base + (int64_t{row / kScaleAtomRows} * atoms_ + atom) * kScaleAtomBytes;
-  }
-
-  WgmmaGemmArgs const& args_;
-  SharedMap<Config> map_;
-  CtaWork work_;
-  int tile_;
-  int step_;
-  int atoms_;
-  TilePosition position_{};
-  RingPosition<Config::kRawStages> ring_;
-};
-
-// How the 128 producer threads share a step's activations: a thread takes kWords of the 4 words of each 16 bytes of a row.
-// A unit (two words of each) is written by kWarps whole warps.
-template <int kTokens>
-struct ProducerShare {
-  static constexpr bool kBothUnits = kTokens == 128;  // a thread does a whole row, else a part of one unit
-  static constexpr int kWords = kTokens >= 64 ? 2 : 1;
-  static constexpr int kThreads = kTokens * 2 / kWords;  // of a unit
-  static constexpr int kWarps = kThreads < 32 ? 1 : kThreads / 32;
+// Start the copies of a CTA's step number `index`, if it has so many; wait until the slot is free. One thread.
+// Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything: see `rest` below.
+struct LoadPosition {
+  int step;
+  TilePosition tile;
 };
 
 template <class Config>
-__device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work, Loader<Config>& loader) {
-  using Share = ProducerShare<Config::kTokens>;
-  int const thread = threadIdx.x;
-  int const lane = thread % 32;
-  // Place of this thread: `unit` of the step, row, first word within the unit.
-  int const unit = Share::kBothUnits ? 0 : thread / 32 / Share::kWarps;
-  int const within = Share::kBothUnits ? thread : thread - unit * Share::kWarps * 32;
-  int const row = within % Config::kTokens;
-  int const word = within / Config::kTokens;  // 0 if kWords == 2
-  bool const working = unit < 2 && within < Share::kThreads;
-  uint32_t const code_row = row * Config::kStepBytes;
+__device__ __forceinline__ LoadPosition load_position(WgmmaGemmArgs const& args, CtaWork const& work, uint32_t index) {
+  uint32_t const tile = index < work.tile_steps ? 0 : index / work.tile_steps;
+  return {work.step_begin + static_cast<int>(index - tile * work.tile_steps),
+          tile_position<Config>(args, work.first_tile + static_cast<int>(tile) * work.tile_stride)};
+}
+
+template <class Config>
+__device__ __forceinline__ void load_tokens(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+  if (index >= work.steps) return;
+  LoadPosition const at = load_position<Config>(args, work, index);
+  uint32_t const pass = index / Config::kTokenStages, slot = index % Config::kTokenStages, full = map.token_full(slot);
+  mbarrier_wait(map.token_empty(slot), (pass & 1) ^ 1);
+  mbarrier_arrive_expect(full, Config::kTokenBytes + Config::kTokenScaleBytes);
+  tma_load_2d(map.tokens(slot), &args.a_map, at.step * Config::kStepBytes, at.tile.m0, full);
+  tma_load_3d(map.token_scales(slot), &args.a_scale_map, 0, at.step * Config::kAtoms, at.tile.m0 / kScaleAtomRows, full);
+}
+
+template <class Config>
+__device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+  if (index >= work.steps) return;
+  LoadPosition const at = load_position<Config>(args, work, index);
+  uint32_t const pass = index / Config::kWeightStages, slot = index % Config::kWeightStages, full = map.weight_full(slot);
+  mbarrier_wait(map.weight_empty(slot), (pass & 1) ^ 1);
+  mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
+  tma_load_2d(map.weights(slot), &args.b_map, at.step * Config::kStepBytes, at.tile.n0, full);
+  tma_load_3d(map.weight_scales(slot), &args.b_scale_map, 0, at.step * Config::kAtoms, at.tile.n0 / kScaleAtomRows, full);
+}
+
+// The first copies, into free slots: the producer warps share them.
+template <class Config>
+__device__ __forceinline__ void start_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work) {
+  if (threadIdx.x % 32 == 0) {
+    for (uint32_t i = threadIdx.x / 32; i < Config::kWeightStages + Config::kTokenStages; i += Config::kProducerThreads / 32) {
+      // Weights and activations of a step after each other.
+      bool const tokens = i < 2 * Config::kTokenStages && i % 2 == 1;
+      if (tokens) {
+        load_tokens<Config>(args, map, work, i / 2);
+      } else {
+        load_weights<Config>(args, map, work, i < 2 * Config::kTokenStages ? i / 2 : i - Config::kTokenStages);
+      }
+    }
+  }
+  __syncwarp();
+}
+
+// After a piece of step `index`, by the warp whose turn it is.
+template <class Config>
+__device__ __forceinline__ void continue_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+  uint32_t const tokens = index + Config::kTokensAhead, weights = index + Config::kWeightsAhead;
+  if (threadIdx.x % 32 == 0 && weights >= Config::kWeightStages) load_weights<Config>(args, map, work, weights);
+  if (threadIdx.x % 32 == 0 && tokens >= Config::kTokenStages) load_tokens<Config>(args, map, work, tokens);
+  __syncwarp();
+}
+
+template <class Config>
+__device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work) {
+  int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  // Place of this thread within a step.
+  uint32_t const piece = warp % Config::kPieces;
+  int const unit = piece / Config::kUnitPieces;
+  int const row = piece % Config::kUnitPieces * 32 + lane;
+  uint32_t const code_offset = row * Config::kStepBytes + unit * 8;
   uint32_t const code_swizzle = (row >> 1 & 3) << 4;
-  uint32_t const out_row = row * 128;
+  uint32_t const out_offset = row * 128;
   uint32_t const out_swizzle = (row & 7) << 4;
 
-  RingPosition<Config::kRawStages> raw;
-  RingPosition<Config::kUnits> ring;
+  RingPosition<Config::kTokenStages> raw{};
+  RingPosition<Config::kUnits> ring{};
+  uint32_t index = warp / Config::kPieces;  // of the step, through all tiles
+  int skip = warp / Config::kPieces;  // steps until this warp's next one
+  raw.advance(skip);
+  ring.advance(2 * skip + unit);
   for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
-    int const scale_row = tile_position<Config>(args, tile).m0 % kScaleAtomRows + row;
-    for (int step = work.step_begin; step < work.step_end; ++step) {
-      if (thread == 0) loader.next();
-      __syncwarp();
-      mbarrier_wait(map.raw_full(raw.slot), raw.parity);
-      // Words [i][w]: word w of this thread's share of the 16 bytes i of its row.
-      constexpr int kLoaded = Share::kBothUnits ? 4 : Share::kWords;
-      uint32_t words[4][kLoaded];
+    uint32_t const scale_offset = atom_row(tile_position<Config>(args, tile).m0 % kScaleAtomRows + row);
+    int step = work.step_begin + skip;
+    for (; step < work.step_end; step += Config::kStepsAtOnce) {
+      mbarrier_wait(map.token_full(raw.slot), raw.parity);
+      uint2 words[4];  // words 2 * unit and 2 * unit + 1 of each 16 bytes of the row
       uint32_t scales[4];
-      if (working) {
-        uint32_t const codes = map.tokens(raw.slot) + code_row + (Share::kBothUnits ? 0 : unit * 8 + word * 4);
+      uint32_t const codes = map.tokens(raw.slot) + code_offset;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          uint32_t const address = codes + ((i << 4) ^ code_swizzle);
-          if constexpr (kLoaded == 4) {
-            uint4 const v = shared_load16(address);
-            words[i][0] = v.x, words[i][1] = v.y, words[i][2] = v.z, words[i][3] = v.w;
-          } else if constexpr (kLoaded == 2) {
-            uint2 const v = shared_load8(address);
-            words[i][0] = v.x, words[i][1] = v.y;
-          } else {
-            words[i][0] = shared_load4(address);
-          }
-        }
-        uint32_t const scale_address = map.token_scales(raw.slot) + atom_row(scale_row);
-        if constexpr (Config::kFormat == Format::kNvfp4) {
-          uint32_t const low = shared_load4(scale_address), high = shared_load4(scale_address + kScaleAtomBytes);
-          scales[0] = low, scales[1] = low >> 16, scales[2] = high, scales[3] = high >> 16;
-        } else {
-          uint32_t const all = shared_load4(scale_address);
+      for (int i = 0; i < 4; ++i) words[i] = shared_load8(codes + ((i << 4) ^ code_swizzle));
+      uint32_t const scale_address = map.token_scales(raw.slot) + scale_offset;
+      if constexpr (Config::kFormat == Format::kNvfp4) {
+        uint32_t const low = shared_load4(scale_address), high = shared_load4(scale_address + kScaleAtomBytes);
+        scales[0] = low, scales[1] = low >> 16, scales[2] = high, scales[3] = high >> 16;
+      } else {
+        uint32_t const all = shared_load4(scale_address);
 #pragma unroll
-          for (int i = 0; i < 4; ++i) scales[i] = all >> 8 * i;
-        }
-        int const rest = args.k - step * Config::kStepValues;  // scales beyond k may be anything
+        for (int i = 0; i < 4; ++i) scales[i] = all >> 8 * i;
+      }
+      int const rest = args.k - step * Config::kStepValues;  // scales beyond k may be anything
+      Factor<Config::kFormat> factors[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) scales[i] = 32 * i < rest ? scales[i] : 0;
+      for (int i = 0; i < 4; ++i) {
+        factors[i] = BlockFactors<Config::kFormat>::of_half(32 * i < rest ? scales[i] : 0, unit);
       }
       __syncwarp();
-      if (lane == 0) mbarrier_arrive(map.raw_empty(raw.slot));
-      raw.advance();
+      if (lane == 0) mbarrier_arrive(map.token_empty(raw.slot));
+      raw.advance(Config::kStepsAtOnce);
 
-      BlockFactors<Config::kFormat> factors[4];
+      uint32_t const out = map.unit(ring.slot) + out_offset;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) factors[i] = BlockFactors<Config::kFormat>(scales[i]);
+      for (int w = 0; w < 2; ++w) {
+        uint32_t pairs[4][4];
 #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        if (Share::kBothUnits || u == unit) {
-          mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);
-          if (working) {
-            uint32_t const out = map.unit(ring.slot) + out_row;
+        for (int i = 0; i < 4; ++i) dequantize_word(w == 0 ? words[i].x : words[i].y, factors[i], pairs[i]);
+        if (w == 0) mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);
 #pragma unroll
-            for (int w = 0; w < Share::kWords; ++w) {
-              uint32_t pairs[4][4];
-#pragma unroll
-              for (int i = 0; i < 4; ++i) {
-                dequantize_word<Config::kFormat>(words[i][Share::kBothUnits ? 2 * u + w : w], factors[i], 2 * u, pairs[i]);
-              }
-#pragma unroll
-              for (int c = 0; c < 4; ++c) {
-                uint32_t const chunk = 4 * (Share::kWords == 2 ? w : word) + c;
-                shared_store16(out + ((chunk << 4) ^ out_swizzle), pairs[0][c], pairs[1][c], pairs[2][c], pairs[3][c]);
-              }
-            }
-            fence_async_shared();
-          }
-          __syncwarp();
-          if (lane == 0) mbarrier_arrive(map.unit_full(ring.slot));
+        for (int c = 0; c < 4; ++c) {
+          shared_store16(out + (((4 * w + c) << 4) ^ out_swizzle), pairs[0][c], pairs[1][c], pairs[2][c], pairs[3][c]);
         }
-        ring.advance();
       }
+      fence_async_shared();
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(map.unit_full(ring.slot));
+      ring.advance(2 * Config::kStepsAtOnce);
+      if (index / Config::kStepsAtOnce % Config::kPieces == piece) continue_loading<Config>(args, map, work, index);
+      index += Config::kStepsAtOnce;
     }
+    skip = step - work.step_end;
   }
 }
 
 // Consumers -----------------------------------------------------------------------------------------------------
 
-// Where a consumer thread's weight rows and accumulators lie.
-//   slot = 2 * (64-row block) + h: the thread's row 16w + g + 8h of that block.
-//   The tile's weight row behind it is first + (slot ^ swap). A thread's rows are neighbours, so that it stores neighbouring columns
-//   of D; odd g swap pairs of rows, so that the 64-byte rows a quarter warp reads alternate between the halves of the banks.
+// Where a consumer thread's weight rows and accumulators lie. Of each 64-row block of its warpgroup it has, for h = 0, 1,
+// the rows 16w + g + 8h of the product. The weight rows behind them are neighbours, row(block) + (h ^ swap), so that it
+// stores neighbouring columns of D; swap is g's parity, so that the 64-byte rows that a quarter of a warp reads alternate
+// between the halves of the banks.
 template <class Config>
 struct ConsumerPlace {
-  static constexpr int kSlots = 2 * Config::kRowBlocks;
   int t, swap, first;
-  uint32_t codes[2], scales[2];  // from the start of a raw slot: what the thread reads for slots 0 and 1
+  uint32_t codes[2], scales[2];  // of h = 0, 1 in block 0, from the start of a slot
 
   __device__ __forceinline__ ConsumerPlace() {
-    int const warp = threadIdx.x / 32 - 4;
-    int const lane = threadIdx.x % 32;
+    int const thread = threadIdx.x - Config::kProducerThreads;
+    int const lane = thread % 32;
     t = lane % 4;
     swap = lane / 4 & 1;
-    first = warp * 16 * Config::kRowBlocks + lane / 4 * kSlots;
+    first = thread / 32 * 16 * Config::kRowBlocks + lane / 4 * 2;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      int const row = first + (i ^ swap);
-      codes[i] = row * Config::kStepBytes + t * 16;
-      scales[i] = row / kScaleAtomRows * Config::kAtomBytes + atom_row(row % kScaleAtomRows) +
+    for (int h = 0; h < 2; ++h) {
+      int const row = first + (h ^ swap);
+      codes[h] = row * Config::kStepBytes + t * 16;
+      scales[h] = row / kScaleAtomRows * Config::kAtoms * kScaleAtomBytes + atom_row(row % kScaleAtomRows) +
                   (Config::kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes + t % 2 * 2 : t);
     }
   }
-  // Slots 2 and 3 are two rows further: `first` is a multiple of 4 then, so they share its place in a scale atom.
-  __device__ __forceinline__ uint32_t code_offset(int slot) const { return codes[slot % 2] + slot / 2 * 2 * Config::kStepBytes; }
-  __device__ __forceinline__ uint32_t scale_offset(int slot) const { return scales[slot % 2] + slot / 2 * 2 * 16; }
+  // The first of the thread's two neighbouring rows in a block, within the tile.
+  __device__ __forceinline__ int row(int block) const { return first + 16 * block; }
 };
 
 // sum: the tile's result. accumulator: the same array unless Config::kPromote.
 template <class Config, int kCount>
 __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work,
-                                              ConsumerPlace<Config> place, RingPosition<Config::kRawStages>& raw,
-                                              RingPosition<Config::kUnits>& ring,
+                                              ConsumerPlace<Config> const& place,
+                                              RingPosition<Config::kWeightStages>& raw, RingPosition<Config::kUnits>& ring,
                                               float (&accumulator)[Config::kRowBlocks][kCount],
                                               float (&sum)[Config::kRowBlocks][kCount]) {
-  constexpr int kBlocks = Config::kRowBlocks, kSlots = 2 * kBlocks;
+  constexpr int kBlocks = Config::kRowBlocks;
   int const lane = threadIdx.x % 32;
   int accumulate = 0;
   int previous_unit = -1;  // read by products that may still run
@@ -340,36 +324,50 @@ __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedM
   }
 #pragma unroll 1
   for (int step = work.step_begin; step < work.step_end; ++step) {
-    mbarrier_wait(map.raw_full(raw.slot), raw.parity);
-    uint4 codes[kSlots];
-    uint32_t scales[kSlots];
+    mbarrier_wait(map.weight_full(raw.slot), raw.parity);
+    uint32_t const slot_codes = map.weights(raw.slot);
+    uint32_t const slot_scales = map.weight_scales(raw.slot);
     bool const inside = 32 * place.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
+    BlockFactors<Config::kFormat> factors[kBlocks][2];
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s) {
-      codes[s] = shared_load16(map.weights(raw.slot) + place.code_offset(s));
-      uint32_t const address = map.weight_scales(raw.slot) + place.scale_offset(s);
-      scales[s] = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
-      scales[s] = inside ? scales[s] : 0;
+    for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        uint32_t const address = slot_scales + place.scales[h] + b * 16 * 16;  // 16 bytes from row to row, within 32 rows
+        uint32_t const scales = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
+        factors[b][h] = BlockFactors<Config::kFormat>(inside ? scales : 0);
+      }
     }
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(map.raw_empty(raw.slot));
-    raw.advance();
-    BlockFactors<Config::kFormat> factors[kSlots];
-#pragma unroll
-    for (int s = 0; s < kSlots; ++s) factors[s] = BlockFactors<Config::kFormat>(scales[s]);
+    uint2 codes[kBlocks][2];             // words q and q + 1
     uint32_t operand[2][2][kBlocks][4];  // [word parity][half of the word][64-row block]
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
+      if (q % 2 == 0) {
+#pragma unroll
+        for (int b = 0; b < kBlocks; ++b) {
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            codes[b][h] = shared_load8(slot_codes + place.codes[h] + b * 16 * Config::kStepBytes + q * 4);
+          }
+        }
+      }
+      if (q == 2) {
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(map.weight_empty(raw.slot));
+        raw.advance();
+      }
       // The buffer operand[q % 2] is free: the products of word q - 2 have been waited for.
 #pragma unroll
-      for (int s = 0; s < kSlots; ++s) {
-        uint32_t const word = q == 0 ? codes[s].x : q == 1 ? codes[s].y : q == 2 ? codes[s].z : codes[s].w;
-        uint32_t pairs[4];
-        dequantize_word<Config::kFormat>(word, factors[s], q, pairs);
+      for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          operand[q % 2][j][s / 2][s % 2] = pairs[2 * j];
-          operand[q % 2][j][s / 2][s % 2 + 2] = pairs[2 * j + 1];
+        for (int h = 0; h < 2; ++h) {
+          uint32_t pairs[4];
+          dequantize_word(q % 2 == 0 ? codes[b][h].x : codes[b][h].y, factors[b][h].of_word(q), pairs);
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            operand[q % 2][j][b][h] = pairs[2 * j];
+            operand[q % 2][j][b][h + 2] = pairs[2 * j + 1];
+          }
         }
       }
       if (q % 2 == 0) mbarrier_wait(map.unit_full(ring.slot), ring.parity);
@@ -393,7 +391,7 @@ __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedM
       }
     }
     if constexpr (Config::kPromote) {
-      if (step + 1 == work.step_end || (step - work.step_begin) % Config::kPromoteSteps == Config::kPromoteSteps - 1) {
+      if (step + 1 == work.step_end || static_cast<uint32_t>(step - work.step_begin) % Config::kPromoteSteps == Config::kPromoteSteps - 1) {
         wgmma_wait<0>();
 #pragma unroll
         for (int b = 0; b < kBlocks; ++b) {
@@ -414,12 +412,33 @@ __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedM
   }
 }
 
+// Adds the partial tiles of the cluster's CTAs in rank order and stores this CTA's share of the tile. Consumers call it.
+template <class Config>
+__device__ __forceinline__ void reduce_partials(WgmmaGemmArgs const& args, uint32_t base, int m0, int n0, int rows,
+                                                uint32_t rank) {
+  constexpr int kQuads = Config::kRows / 4;
+  uint32_t const splits = static_cast<uint32_t>(args.splits);
+  uint32_t const total = rows * kQuads;
+  uint32_t const end = total * (rank + 1) / splits;
+  for (uint32_t i = total * rank / splits + threadIdx.x - Config::kProducerThreads; i < end; i += 128 * Config::kConsumers) {
+    int const row = i / kQuads, column = n0 + i % kQuads * 4;
+    if (column >= args.n) continue;
+    uint32_t const address = base + (row * Config::kPartialPitch + i % kQuads * 4) * 4;
+    float v[4] = {};
+    for (uint32_t s = 0; s < splits; ++s) {
+      float4 const part = cluster_load(cluster_address(address, s));
+      v[0] += part.x, v[1] += part.y, v[2] += part.z, v[3] += part.w;
+    }
+    store_rows<4>(args, BlockFactors<Config::kFormat>::kUnshift, m0, column, [&](auto visit) { visit(row, v); });
+  }
+}
+
 template <class Config>
 __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work) {
-  constexpr int kBlocks = Config::kRowBlocks, kSlots = 2 * kBlocks;
+  constexpr int kBlocks = Config::kRowBlocks;
   ConsumerPlace<Config> const place;
-  RingPosition<Config::kRawStages> raw;
-  RingPosition<Config::kUnits> ring;
+  RingPosition<Config::kWeightStages> raw{};
+  RingPosition<Config::kUnits> ring{};
   for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
     float sum[kBlocks][Config::kTokens / 2];
     if constexpr (Config::kPromote) {
@@ -429,43 +448,42 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
       multiply_tile<Config>(args, map, work, place, raw, ring, sum, sum);
     }
     TilePosition const position = tile_position<Config>(args, tile);
-    // Calls visit(row of the tile, v) for each of this thread's rows of D, v: its kSlots neighbouring columns.
-    auto for_each_row = [&](auto visit) {
+    // Calls visit(row of the tile's D, v) for each of this thread's rows, v: the two columns of a block.
+    auto const for_each_row = [&](int b, auto visit) {
 #pragma unroll
       for (int i = 0; i < Config::kTokens / 8; ++i) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          float v[kSlots];
-#pragma unroll
-          for (int s = 0; s < kSlots; ++s) {
-            float const own = sum[s / 2][4 * i + 2 * (s % 2) + e], other = sum[s / 2][4 * i + 2 * (1 - s % 2) + e];
-            v[s] = place.swap ? other : own;
-          }
+          float const x = sum[b][4 * i + e], y = sum[b][4 * i + 2 + e];
+          float const v[2] = {place.swap ? y : x, place.swap ? x : y};
           visit(8 * i + 2 * place.t + e, v);
         }
       }
     };
     if (args.splits == 1) {
-      int const column = position.n0 + place.first;
-      if (column < args.n) {
-        store_rows<kSlots>(args, BlockFactors<Config::kFormat>::kUnshift, position.m0, column, for_each_row);
+#pragma unroll
+      for (int b = 0; b < kBlocks; ++b) {
+        int const column = position.n0 + place.row(b);
+        if (column < args.n) {
+          store_rows<2>(args, BlockFactors<Config::kFormat>::kUnshift, position.m0, column,
+                        [&](auto visit) { for_each_row(b, visit); });
+        }
       }
       continue;
     }
     // The rings are idle: this is the CTA's only tile, all its copies have arrived and, after the barrier, been read.
     cta_sync<Config::kThreads>();
     int const rows = min(Config::kTokens, args.m - position.m0);
-    for_each_row([&](int row, float const(&v)[kSlots]) {
-      if (row < rows) {
-        uint32_t const address = map.base + (row * Config::kPartialPitch + place.first) * 4;
-        if constexpr (kSlots == 4) {
-          asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3])
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      for_each_row(b, [&](int row, float const(&v)[2]) {
+        if (row < rows) {
+          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(map.base + (row * Config::kPartialPitch + place.row(b)) * 4),
+                       "f"(v[0]), "f"(v[1])
                        : "memory");
-        } else {
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(v[0]), "f"(v[1]) : "memory");
         }
-      }
-    });
+      });
+    }
     cluster_sync();
     reduce_partials<Config>(args, map.base, position.m0, position.n0, rows, blockIdx.x % static_cast<uint32_t>(args.splits));
     cluster_sync();  // the others may still read this CTA's sums
@@ -478,36 +496,37 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
   SharedMap<Config> const map{static_cast<uint32_t>(round_up(shared_address(shared), 1024))};
   pdl_launch_dependents();
   if (threadIdx.x == 0) {
-    tma_prefetch_map(&args.a_codes);
-    tma_prefetch_map(&args.b_codes);
-    using Share = ProducerShare<Config::kTokens>;
-    for (int i = 0; i < Config::kRawStages; ++i) {
-      mbarrier_init(map.raw_full(i), 1);
-      mbarrier_init(map.raw_empty(i), 4 + 4 * Config::kConsumers);  // every warp
-    }
+    tma_prefetch_map(&args.a_map);
+    tma_prefetch_map(&args.b_map);
+    tma_prefetch_map(&args.a_scale_map);
+    tma_prefetch_map(&args.b_scale_map);
     for (int i = 0; i < Config::kUnits; ++i) {
-      mbarrier_init(map.unit_full(i), Share::kBothUnits ? 4 : Share::kWarps);
+      mbarrier_init(map.unit_full(i), Config::kUnitPieces);
       mbarrier_init(map.unit_empty(i), 4 * Config::kConsumers);
+    }
+    for (int i = 0; i < Config::kTokenStages; ++i) {
+      mbarrier_init(map.token_full(i), 1);
+      mbarrier_init(map.token_empty(i), Config::kPieces);
+    }
+    for (int i = 0; i < Config::kWeightStages; ++i) {
+      mbarrier_init(map.weight_full(i), 1);
+      mbarrier_init(map.weight_empty(i), 4 * Config::kConsumers);
     }
     mbarrier_init_fence();
   }
+  __syncthreads();
   pdl_wait();
-  if (threadIdx.x < 128) {
-    CtaWork const work(args);
-    Loader<Config> loader(args, map, work);
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < Config::kRawStages - 1; ++i) loader.next();
-    }
-    __syncthreads();
+  if (threadIdx.x < Config::kProducerThreads) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Config::kProducerRegisters));
-    produce<Config>(args, map, work, loader);
+    CtaWork const work(args);
+    start_loading<Config>(args, map, work);
+    produce<Config>(args, map, work);
     if (args.splits > 1) {
       cta_sync<Config::kThreads>();
       cluster_sync();
       cluster_sync();
     }
   } else {
-    __syncthreads();
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Config::kConsumerRegisters));
     consume<Config>(args, map, CtaWork(args));
   }

@@ -1,0 +1,226 @@
+// W4A4 for few activation rows: weights stream through each thread's own shared memory to the registers of mma.sync.
+//
+// A CTA owns kUnits * 8 weight rows and kTokenTiles * 8 activation rows; its warps share k in steps of 128 values, one step
+// a warp and turn, and add their sums through shared memory at the end. Nothing is shared before, so no warp waits for
+// another.
+//
+// A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step, 16 bytes, of row g of each unit of 8 rows, and dequantises
+// both operands itself. The order along k is that of dequantize_word, the same for both.
+// Units follow each other through a block of 128 rows such that four of them, rows r, r + 32, r + 64 and r + 96, have their
+// scales in neighbouring bytes.
+#ifndef FP4AOT_KERNELS_GEMM_MMA_SYNC_CUH_
+#define FP4AOT_KERNELS_GEMM_MMA_SYNC_CUH_
+
+#include "device/cp_async.cuh"
+#include "device/mbarrier.cuh"
+#include "device/mma_sync.cuh"
+#include "device/pdl.cuh"
+#include "kernels/gemm/args.h"
+#include "kernels/gemm/dequant.cuh"
+#include "kernels/gemm/epilogue.cuh"
+
+namespace fp4aot {
+
+template <Format kFormatValue, int kUnitsValue, int kTokenTilesValue>
+struct MmaSyncConfig {
+  static constexpr Format kFormat = kFormatValue;
+  static constexpr int kUnits = kUnitsValue;  // of 8 weight rows
+  static constexpr int kTokenTiles = kTokenTilesValue;
+  static constexpr int kRows = 8 * kUnits, kTokens = 8 * kTokenTiles;
+  static constexpr int kStrips = (kUnits + 1) / 2;  // 16-row operands
+  // What the registers of a thread allow.
+  static constexpr int kMaxWarps = kTokenTiles == 1 || kUnits * kTokenTiles <= 8 ? 16 : kUnits * kTokenTiles <= 16 ? 12 : 8;
+  static constexpr int kStep = 128;
+  static constexpr int kStepAtomBytes = kStep / (kVector<kFormat> * kScaleAtomColumns) * kScaleAtomBytes;
+
+  // A slot holds a step of a warp: a thread reads only what it copied itself, so that no barrier is needed.
+  static constexpr int kSlots = kUnits <= 4 && kTokenTiles <= 2 ? 3 : 2;
+  static constexpr int kVectors = kUnits + kTokenTiles;  // 16 bytes of codes and a word of scales a thread
+  static constexpr int kScaleOffset = kVectors * 512;
+  static constexpr int kSlotBytes = kScaleOffset + kVectors * 128;
+  static constexpr int kWarpBytes = kSlots * kSlotBytes;
+  static_assert(kWarpBytes >= kTokens * kRows * 4, "a warp's sums lie over its slots");
+  static_assert(kMaxWarps * kWarpBytes <= 227 * 1024);
+};
+
+// The row of unit `unit`'s row 0 in the matrix.
+__host__ __device__ constexpr int unit_row(int unit) {
+  return unit / 16 * kScaleAtomRows + unit % 4 * 32 + unit % 16 / 4 * 8;
+}
+
+// A thread's copies. Rows outside of the tensors are read as their first row: they only reach results that are not stored.
+template <class Config>
+class StepReader {
+ public:
+  static constexpr Format kFormat = Config::kFormat;
+
+  // first_step: of the first copies. stride: steps from one to the next.
+  __device__ __forceinline__ StepReader(GemmArgs const& args, int first_unit, int first_token, int first_step, int stride)
+      : left_(args.k - (threadIdx.x % 4 + first_step * 4) * 32), stride_(stride) {
+    int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    int const atoms = (args.k / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
+    int const atom = kFormat == Format::kNvfp4 ? t / 2 : 0;  // of the step, that holds this thread's bytes
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) {
+      bool const weight = i < Config::kUnits;
+      int64_t row = weight ? unit_row(first_unit + i) + g : first_token + 8 * (i - Config::kUnits) + g;
+      if (row >= (weight ? args.n : args.m)) row = 0;
+      codes_[i] = (weight ? args.b_codes + row * args.b_stride : args.a_codes + row * args.a_stride) + t * 16 +
+                  int64_t{first_step} * (Config::kStep / 2);
+      scales_[i] = (weight ? args.b_scales : args.a_scales) + (row / kScaleAtomRows * atoms + atom) * kScaleAtomBytes +
+                   row % 32 * 16 + row % kScaleAtomRows / 32 * 4 + int64_t{first_step} * Config::kStepAtomBytes;
+    }
+  }
+
+  // Starts the next copies. Values beyond k become zero codes with zero scales; their memory is not touched.
+  __device__ __forceinline__ void start(uint32_t code_slot, uint32_t scale_slot) {
+    bool const inside = left_ > 0;
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) {
+      cp_async16(code_slot + i * 512, codes_[i], inside);
+      cp_async4(scale_slot + i * 128, scales_[i], inside);
+      codes_[i] += stride_ * (Config::kStep / 2);
+      scales_[i] += stride_ * Config::kStepAtomBytes;
+    }
+    left_ -= stride_ * Config::kStep;
+  }
+
+ private:
+  int left_;  // values from this thread's first one to k
+  int stride_;
+  uint8_t const* codes_[Config::kVectors];
+  uint8_t const* scales_[Config::kVectors];
+};
+
+// kCount consecutive words of codes from `address`.
+template <int kCount>
+__device__ __forceinline__ void load_codes(uint32_t address, uint32_t (&words)[kCount]) {
+  if constexpr (kCount == 4) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    static_assert(kCount == 2);
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
+  }
+}
+
+// The scale bytes of a thread: two e4m3, or one ue8m0.
+template <Format kFormat>
+__device__ __forceinline__ uint32_t load_scales(uint32_t address) {
+  if constexpr (kFormat == Format::kNvfp4) {
+    uint16_t bytes;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bytes) : "r"(address) : "memory");
+    return bytes;
+  } else {
+    uint32_t byte;
+    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address) : "memory");
+    return byte;
+  }
+}
+
+// Words [first, first + kWords) of row i of a slot, dequantised.
+template <class Config, int kWords>
+__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int first, uint32_t (&pairs)[kWords][4]) {
+  uint32_t words[kWords];
+  load_codes<kWords>(code_slot + i * 512 + first * 4, words);
+  BlockFactors<Config::kFormat> const factors(load_scales<Config::kFormat>(scale_bytes + i * 128));
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) dequantize_word(words[w], factors.of_word(first + w), pairs[w]);
+}
+
+// scale_bytes: where the scale bytes of this thread for row 0 are.
+template <class Config>
+__device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale_bytes,
+                                              float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
+  constexpr int kWords = Config::kTokenTiles <= 2 ? 4 : 2;  // at once, as many as there are registers for
+#pragma unroll
+  for (int first = 0; first < 4; first += kWords) {
+    uint32_t tokens[Config::kTokenTiles][kWords][4];
+#pragma unroll
+    for (int i = 0; i < Config::kTokenTiles; ++i) {
+      load_row<Config, kWords>(code_slot, scale_bytes, Config::kUnits + i, first, tokens[i]);
+    }
+#pragma unroll
+    for (int strip = 0; strip < Config::kStrips; ++strip) {
+      uint32_t rows[2][kWords][4] = {};  // an odd last unit leaves zeros
+      load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip, first, rows[0]);
+      if (2 * strip + 1 < Config::kUnits) load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, first, rows[1]);
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          uint32_t const operand[4] = {rows[0][w][2 * j], rows[1][w][2 * j], rows[0][w][2 * j + 1], rows[1][w][2 * j + 1]};
+#pragma unroll
+          for (int i = 0; i < Config::kTokenTiles; ++i) {
+            mma_m16n8k16(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kernel(GemmArgs const args) {
+  extern __shared__ __align__(16) float sums[];  // slots, then [warp][token][row of the CTA]
+  constexpr int kWarpFloats = Config::kTokens * Config::kRows;
+  pdl_launch_dependents();
+  pdl_wait();
+  int const warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const first_unit = blockIdx.x * Config::kUnits;
+  int const first_token = blockIdx.y * Config::kTokens;
+  int const steps = (args.k + Config::kStep - 1) / Config::kStep;
+  StepReader<Config> reader(args, first_unit, first_token, warp, warps);
+  uint32_t const slots = shared_address(sums) + warp * Config::kWarpBytes;
+#pragma unroll
+  for (int i = 0; i < Config::kSlots; ++i) {
+    uint32_t const slot = slots + i * Config::kSlotBytes;
+    if (warp + i * warps < steps) reader.start(slot + lane * 16, slot + Config::kScaleOffset + lane * 4);
+    cp_async_commit();
+  }
+  float accumulator[Config::kStrips][Config::kTokenTiles][4] = {};
+  uint32_t const scale_byte = Config::kFormat == Format::kNvfp4 ? t % 2 * 2 : t;
+  uint32_t slot = 0;  // offset
+#pragma unroll 1
+  for (int step = warp; step < steps; step += warps) {
+    cp_async_wait<Config::kSlots - 1>();
+    uint32_t const code_slot = slots + slot + lane * 16, scale_slot = slots + slot + Config::kScaleOffset + lane * 4;
+    multiply_step<Config>(code_slot, scale_slot + scale_byte, accumulator);
+    if (step + Config::kSlots * warps < steps) reader.start(code_slot, scale_slot);
+    cp_async_commit();
+    slot = slot == (Config::kSlots - 1) * Config::kSlotBytes ? 0 : slot + Config::kSlotBytes;
+  }
+  cp_async_wait<0>();
+  __syncthreads();
+
+  float* const own = sums + warp * kWarpFloats;
+#pragma unroll
+  for (int strip = 0; strip < Config::kStrips; ++strip) {
+#pragma unroll
+    for (int i = 0; i < Config::kTokenTiles; ++i) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (2 * strip + h >= Config::kUnits) continue;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          own[(8 * i + 2 * t + e) * Config::kRows + (2 * strip + h) * 8 + g] = accumulator[strip][i][2 * h + e];
+        }
+      }
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kWarpFloats; i += blockDim.x) {
+    int const token = first_token + i / Config::kRows, row = i % Config::kRows;
+    int const column = unit_row(first_unit + row / 8) + row % 8;
+    if (token >= args.m || column >= args.n) continue;
+    float sum[1] = {sums[i]};
+    for (int w = 1; w < warps; ++w) sum[0] += sums[w * kWarpFloats + i];
+    store_rows<1>(args, BlockFactors<Config::kFormat>::kUnshift, token, column, [&](auto visit) { visit(0, sum); });
+  }
+}
+
+}  // namespace fp4aot
+
+#endif
