@@ -15,15 +15,14 @@ namespace fp4aot::sm90a {
 
 constexpr int kGemmStep = 128;  // values along k that both kernels handle at once
 
-// Costs in clock cycles of one multiprocessor, fitted to measurements on an H200.
+// Costs in nanoseconds, fitted to measurements on an H200 (132 multiprocessors).
 struct WgmmaTile {
   int tokens;
-  int step_cycles;    // one step
-  int fixed_cycles;   // filling the pipeline, storing the tile
-  int reduce_cycles;  // more for a split tile with all rows in use
+  int step;   // of one step
+  int fixed;  // filling the pipeline and storing the tile
+  int split;  // instead of `fixed`, for a tile split over a cluster
 };
-constexpr WgmmaTile kWgmmaTiles[] = {
-    {32, 1500, 6500, 2200}, {64, 2000, 7000, 4500}, {128, 3000, 8000, 9000}};
+constexpr WgmmaTile kWgmmaTiles[] = {{32, 950, 4700, 7200}, {64, 1240, 9000, 10500}, {128, 1550, 12000, 14000}};
 constexpr int kWgmmaTileCount = 3;
 constexpr int kWgmmaRows = 256;
 constexpr int kWgmmaMaxSplits = 8;
@@ -31,11 +30,13 @@ constexpr int kWgmmaTactics = kWgmmaTileCount * kWgmmaMaxSplits;
 
 struct MmaSyncTile {
   int rows, tokens;
-  int step_cycles;  // one step of one CTA, with 16 warps on the multiprocessor
+  int step;      // of one step of a CTA, however many share a multiprocessor
+  int fixed;
+  int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 190}, {32, 16, 230}, {32, 32, 330}, {56, 8, 270}, {56, 16, 310}, {56, 32, 420}};
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 106, 3100, 2},   {32, 16, 141, 3300, 2},  {32, 32, 208, 3800, 1},
+                                         {56, 8, 168, 3600, 2}, {56, 16, 208, 5000, 1}, {56, 32, 285, 6100, 1}};
 constexpr int kMmaSyncTileCount = 6;
-constexpr int kMmaSyncFixedCycles = 3500;  // of a CTA
 
 constexpr int kGemmTacticCount = kWgmmaTactics + kMmaSyncTileCount * 2;
 
@@ -59,11 +60,12 @@ constexpr GemmTactic gemm_tactic(int number) {
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // wgmma: every split needs a step; fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which
-// the largest tile is not; a split problem is one launch with a CTA for each tile and split. mma_sync: always.
+// the largest tile is not; a split problem is one launch with a CTA for each tile and split.
+// mma_sync counts a row's bytes and values in 32 bits.
 constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
   if (number < 0 || number >= kGemmTacticCount) return false;
   GemmTactic const tactic = gemm_tactic(number);
-  if (tactic.mma_sync) return true;
+  if (tactic.mma_sync) return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
   if (p.d_dtype == FP4AOT_FP32 && tactic.tokens > 64) return false;
   if (tactic.splits == 1) return true;
   return tactic.splits <= divide_up(p.k, kGemmStep) &&
@@ -80,17 +82,14 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
     MmaSyncTile const& tile = kMmaSyncTiles[tactic.tile];
     int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, tile.rows);
     int64_t const per_sm = divide_up(ctas, sms);
-    int64_t const warps = divide_up(steps, divide_up(steps, tactic.warps));
-    // Fewer than 16 warps on a multiprocessor leave it waiting for memory.
-    int64_t const busy = std::min<int64_t>(16, per_sm * warps);
-    return divide_up(per_sm * warps, 16) * kMmaSyncFixedCycles + per_sm * steps * tile.step_cycles * 16 / busy;
+    int64_t const resident = tactic.warps > 8 ? 1 : tile.resident;
+    int64_t const cost = divide_up(per_sm, resident) * tile.fixed + per_sm * steps * tile.step;
+    return tactic.warps > 8 ? cost + cost / 32 : cost;  // more warps have more to set up, and were never faster
   }
   WgmmaTile const& tile = kWgmmaTiles[tactic.tile];
   int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, kWgmmaRows) * tactic.splits;
   int64_t const waves = divide_up(ctas, std::max(1, sms * kResidentOf132[tactic.splits - 1] / 132));
-  int64_t const used = std::min<int64_t>(p.m, tile.tokens);
-  int64_t const reduce = tactic.splits > 1 ? 1000 + (tile.reduce_cycles - 1000) * used / tile.tokens : 0;
-  return waves * (divide_up(steps, tactic.splits) * tile.step_cycles + tile.fixed_cycles + reduce);
+  return waves * (divide_up(steps, tactic.splits) * tile.step + (tactic.splits > 1 ? tile.split : tile.fixed));
 }
 
 // The cheapest valid tactic; the first of equals.

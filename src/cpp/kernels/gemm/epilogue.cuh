@@ -5,12 +5,15 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
+#include "fp4aot/formats.h"
 #include "fp4aot/fp4aot.h"
 #include "kernels/gemm/args.h"
 
 namespace fp4aot {
 
-__device__ __forceinline__ float load_bias(void const* bias, int32_t dtype, int column) {
+__device__ __forceinline__ float load_bias(void const* bias, int32_t dtype, int64_t column) {
   if (dtype == FP4AOT_BF16) return __bfloat162float(static_cast<__nv_bfloat16 const*>(bias)[column]);
   if (dtype == FP4AOT_FP16) return __half2float(static_cast<__half const*>(bias)[column]);
   return static_cast<float const*>(bias)[column];
@@ -20,63 +23,70 @@ __device__ __forceinline__ void convert(float x, __nv_bfloat16* out) { *out = __
 __device__ __forceinline__ void convert(float x, __half* out) { *out = __float2half_rn(x); }
 __device__ __forceinline__ void convert(float x, float* out) { *out = x; }
 
-// What a thread applies to its kCount neighbouring columns.
-template <int kCount>
-struct ColumnEpilogue {
-  float alpha;
-  float bias[kCount];
-
-  // kCount columns from `column`; they are all inside of n, a multiple of 8.
-  __device__ __forceinline__ ColumnEpilogue(GemmArgs const& args, float unshift, int column) {
-    alpha = (args.alpha != nullptr ? *args.alpha : 1.0f);
-    unshift_ = unshift;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      bias[i] = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column + i) : 0.0f;
-    }
-  }
-
-  template <class T>
-  __device__ __forceinline__ void store(T* d, float const (&v)[kCount], bool aligned) const {
-    struct alignas(sizeof(T) * kCount) Vector {
-      T element[kCount];
-    } out;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) convert(alpha * (v[i] * unshift_) + bias[i], &out.element[i]);
-    if (aligned) {
-      *reinterpret_cast<Vector*>(d) = out;
-    } else {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) d[i] = out.element[i];
-    }
-  }
-
- private:
-  float unshift_;
+template <class T, int kCount>
+struct alignas(sizeof(T) * kCount) OutputVector {
+  T element[kCount];
 };
 
-template <int kCount, class T, class ForEachRow>
-__device__ __forceinline__ void store_rows_as(GemmArgs const& args, float unshift, int m0, int column,
-                                              ForEachRow const& for_each_row) {
-  ColumnEpilogue<kCount> const epilogue(args, unshift, column);
-  int const rows = args.m - m0;
-  T* const d = static_cast<T*>(args.d) + m0 * args.d_stride + column;
-  for_each_row([&](int row, float const(&v)[kCount]) {
-    if (row < rows) epilogue.store(d + row * args.d_stride, v, args.aligned_stores);
-  });
+// kCount neighbouring results, as one vector if kAligned.
+template <bool kAligned, class T, int kCount>
+__device__ __forceinline__ void store_outputs(T* d, float const (&x)[kCount]) {
+  OutputVector<T, kCount> out;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) convert(x[i], &out.element[i]);
+  if constexpr (kAligned) {
+    *reinterpret_cast<OutputVector<T, kCount>*>(d) = out;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) d[i] = out.element[i];
+  }
 }
 
-// for_each_row(visit) calls visit(row - m0, values of the columns [column, column + kCount)).
-template <int kCount, class ForEachRow>
-__device__ __forceinline__ void store_rows(GemmArgs const& args, float unshift, int m0, int column,
-                                           ForEachRow const& for_each_row) {
+// Calls f(T*, std::bool_constant<aligned>) with the output's type and alignment. One path a call, so that the code of a
+// store is short: it runs once a tile, when each instruction still has to be fetched.
+template <class F>
+__device__ __forceinline__ void with_output(GemmArgs const& args, F const& f) {
+  auto const typed = [&](auto* d) {
+    if (args.aligned_stores) {
+      f(d, std::true_type{});
+    } else {
+      f(d, std::false_type{});
+    }
+  };
   if (args.d_dtype == FP4AOT_BF16) {
-    store_rows_as<kCount, __nv_bfloat16>(args, unshift, m0, column, for_each_row);
+    typed(static_cast<__nv_bfloat16*>(args.d));
   } else if (args.d_dtype == FP4AOT_FP16) {
-    store_rows_as<kCount, __half>(args, unshift, m0, column, for_each_row);
+    typed(static_cast<__half*>(args.d));
   } else {
-    store_rows_as<kCount, float>(args, unshift, m0, column, for_each_row);
+    typed(static_cast<float*>(args.d));
   }
+}
+
+// What a thread applies to its kCount neighbouring columns from `column` on: result = scale * accumulator + bias.
+// unshift: see dequant.cuh; a power of two, so that it may go with alpha. All columns are inside of n, a multiple of 8.
+template <int kCount>
+struct ColumnEpilogue {
+  float scale;
+  float bias[kCount];
+
+  __device__ __forceinline__ ColumnEpilogue(GemmArgs const& args, float unshift, int column) {
+    scale = args.alpha != nullptr ? *args.alpha * unshift : unshift;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) bias[i] = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column + i) : 0.0f;
+  }
+  __device__ __forceinline__ float apply(float accumulator, int i) const { return scale * accumulator + bias[i]; }
+};
+
+// v: accumulators of row `row`, columns [column, column + kCount).
+template <int kCount>
+__device__ __forceinline__ void store_row(GemmArgs const& args, float unshift, int64_t row, int column, float const (&v)[kCount]) {
+  ColumnEpilogue<kCount> const epilogue(args, unshift, column);
+  float x[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = epilogue.apply(v[i], i);
+  with_output(args, [&](auto* d, auto aligned) {
+    store_outputs<decltype(aligned)::value>(d + row * args.d_stride + column, x);
+  });
 }
 
 }  // namespace fp4aot

@@ -15,6 +15,7 @@
 #include "device/mbarrier.cuh"
 #include "device/mma_sync.cuh"
 #include "device/pdl.cuh"
+#include "device/shared_memory.cuh"
 #include "kernels/gemm/args.h"
 #include "kernels/gemm/dequant.cuh"
 #include "kernels/gemm/epilogue.cuh"
@@ -48,7 +49,17 @@ __host__ __device__ constexpr int unit_row(int unit) {
   return unit / 16 * kScaleAtomRows + unit % 4 * 32 + unit % 16 / 4 * 8;
 }
 
-// A thread's copies. Rows outside of the tensors are read as their first row: they only reach results that are not stored.
+// Offsets of what lane 4 * g + t reads in step 0: the 16 bytes of codes of a row, and the word with their scale bytes.
+FP4AOT_HOST_DEVICE int64_t code_offset(int row, int32_t stride, int t) { return int64_t{row} * stride + t * 16; }
+
+template <Format kFormat>
+FP4AOT_HOST_DEVICE int64_t scale_word_offset(int row, int32_t atoms, int t) {
+  int const atom = kFormat == Format::kNvfp4 ? t / 2 : 0;  // of the step
+  return int64_t{row / kScaleAtomRows} * (atoms * kScaleAtomBytes) + atom * kScaleAtomBytes + row % 32 * 16 +
+         row % kScaleAtomRows / 32 * 4;
+}
+
+// A thread's copies.
 template <class Config>
 class StepReader {
  public:
@@ -56,29 +67,36 @@ class StepReader {
 
   // first_step: of the first copies. stride: steps from one to the next.
   __device__ __forceinline__ StepReader(GemmArgs const& args, int first_unit, int first_token, int first_step, int stride)
-      : left_(args.k - (threadIdx.x % 4 + first_step * 4) * 32), stride_(stride) {
+      : left_(args.k - (threadIdx.x % 4 + first_step * 4) * 32), stride_(stride), tokens_inside_(0) {
     int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     int const atoms = (args.k / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
-    int const atom = kFormat == Format::kNvfp4 ? t / 2 : 0;  // of the step, that holds this thread's bytes
+    uint8_t const* const b_codes = args.b_codes + first_step * (Config::kStep / 2);
+    uint8_t const* const b_scales = args.b_scales + int64_t{first_step} * Config::kStepAtomBytes;
+    uint8_t const* const a_codes = args.a_codes + first_step * (Config::kStep / 2);
+    uint8_t const* const a_scales = args.a_scales + int64_t{first_step} * Config::kStepAtomBytes;
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
       bool const weight = i < Config::kUnits;
-      int64_t row = weight ? unit_row(first_unit + i) + g : first_token + 8 * (i - Config::kUnits) + g;
-      if (row >= (weight ? args.n : args.m)) row = 0;
-      codes_[i] = (weight ? args.b_codes + row * args.b_stride : args.a_codes + row * args.a_stride) + t * 16 +
-                  int64_t{first_step} * (Config::kStep / 2);
-      scales_[i] = (weight ? args.b_scales : args.a_scales) + (row / kScaleAtomRows * atoms + atom) * kScaleAtomBytes +
-                   row % 32 * 16 + row % kScaleAtomRows / 32 * 4 + int64_t{first_step} * Config::kStepAtomBytes;
+      int row = weight ? unit_row(first_unit + i) + g : first_token + 8 * (i - Config::kUnits) + g;
+      if (weight) {
+        row = row < args.n ? row : 0;  // reaches only results that are not stored
+      } else if (row < args.m) {
+        tokens_inside_ |= 1u << (i - Config::kUnits);
+      }
+      codes_[i] = (weight ? b_codes : a_codes) + code_offset(row, static_cast<int32_t>(weight ? args.b_stride : args.a_stride), t);
+      scales_[i] = (weight ? b_scales : a_scales) + scale_word_offset<kFormat>(row, atoms, t);
     }
   }
 
-  // Starts the next copies. Values beyond k become zero codes with zero scales; their memory is not touched.
+  // Starts the next copies. Rows of A outside of it and values beyond k become zero codes with zero scales; their
+  // memory is not touched.
   __device__ __forceinline__ void start(uint32_t code_slot, uint32_t scale_slot) {
     bool const inside = left_ > 0;
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
-      cp_async16(code_slot + i * 512, codes_[i], inside);
-      cp_async4(scale_slot + i * 128, scales_[i], inside);
+      bool const valid = inside && (i < Config::kUnits || (tokens_inside_ >> (i - Config::kUnits) & 1) != 0);
+      cp_async16(code_slot + i * 512, codes_[i], valid);
+      cp_async4(scale_slot + i * 128, scales_[i], valid);
       codes_[i] += stride_ * (Config::kStep / 2);
       scales_[i] += stride_ * Config::kStepAtomBytes;
     }
@@ -88,44 +106,24 @@ class StepReader {
  private:
   int left_;  // values from this thread's first one to k
   int stride_;
+  uint32_t tokens_inside_;  // a bit a token tile
   uint8_t const* codes_[Config::kVectors];
   uint8_t const* scales_[Config::kVectors];
 };
-
-// kCount consecutive words of codes from `address`.
-template <int kCount>
-__device__ __forceinline__ void load_codes(uint32_t address, uint32_t (&words)[kCount]) {
-  if constexpr (kCount == 4) {
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(address)
-                 : "memory");
-  } else {
-    static_assert(kCount == 2);
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
-  }
-}
-
-// The scale bytes of a thread: two e4m3, or one ue8m0.
-template <Format kFormat>
-__device__ __forceinline__ uint32_t load_scales(uint32_t address) {
-  if constexpr (kFormat == Format::kNvfp4) {
-    uint16_t bytes;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bytes) : "r"(address) : "memory");
-    return bytes;
-  } else {
-    uint32_t byte;
-    asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address) : "memory");
-    return byte;
-  }
-}
 
 // Words [first, first + kWords) of row i of a slot, dequantised.
 template <class Config, int kWords>
 __device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int first, uint32_t (&pairs)[kWords][4]) {
   uint32_t words[kWords];
-  load_codes<kWords>(code_slot + i * 512 + first * 4, words);
-  BlockFactors<Config::kFormat> const factors(load_scales<Config::kFormat>(scale_bytes + i * 128));
+  if constexpr (kWords == 4) {
+    uint4 const v = shared_load16(code_slot + i * 512);
+    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+  } else {
+    uint2 const v = shared_load8(code_slot + i * 512 + first * 4);
+    words[0] = v.x, words[1] = v.y;
+  }
+  uint32_t const scales = scale_bytes + i * 128;
+  BlockFactors<Config::kFormat> const factors(Config::kFormat == Format::kNvfp4 ? shared_load2(scales) : shared_load1(scales));
 #pragma unroll
   for (int w = 0; w < kWords; ++w) dequantize_word(words[w], factors.of_word(first + w), pairs[w]);
 }
@@ -174,7 +172,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
   int const steps = (args.k + Config::kStep - 1) / Config::kStep;
   StepReader<Config> reader(args, first_unit, first_token, warp, warps);
   uint32_t const slots = shared_address(sums) + warp * Config::kWarpBytes;
-#pragma unroll
+#pragma unroll 1
   for (int i = 0; i < Config::kSlots; ++i) {
     uint32_t const slot = slots + i * Config::kSlotBytes;
     if (warp + i * warps < steps) reader.start(slot + lane * 16, slot + Config::kScaleOffset + lane * 4);
@@ -217,7 +215,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
     if (token >= args.m || column >= args.n) continue;
     float sum[1] = {sums[i]};
     for (int w = 1; w < warps; ++w) sum[0] += sums[w * kWarpFloats + i];
-    store_rows<1>(args, BlockFactors<Config::kFormat>::kUnshift, token, column, [&](auto visit) { visit(0, sum); });
+    store_row<1>(args, BlockFactors<Config::kFormat>::kUnshift, token, column, sum);
   }
 }
 

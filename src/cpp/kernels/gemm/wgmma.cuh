@@ -18,6 +18,7 @@
 #include "device/cluster.cuh"
 #include "device/mbarrier.cuh"
 #include "device/pdl.cuh"
+#include "device/shared_memory.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "kernels/gemm/dequant.cuh"
@@ -104,37 +105,6 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const { return token_full(2 * Config::kTokenStages + slot); }
   __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const { return weight_full(Config::kWeightStages + slot); }
 };
-
-__device__ __forceinline__ uint2 shared_load8(uint32_t address) {
-  uint2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint32_t shared_load4(uint32_t address) {
-  uint32_t v;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-__device__ __forceinline__ void shared_store16(uint32_t address, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
-}
-__device__ __forceinline__ uint32_t shared_load2(uint32_t address) {
-  uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint32_t shared_load1(uint32_t address) {
-  uint32_t v;
-  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-  return v;
-}
-
-// All threads of the CTA, from different branches.
-template <int kThreads>
-__device__ __forceinline__ void cta_sync() {
-  __syncwarp();
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-}
 
 // Byte of (row, 0) within a scale atom of 128 rows.
 __device__ __forceinline__ uint32_t atom_row(int row) { return row % 32 * 16 + row / 32 * 4; }
@@ -284,8 +254,8 @@ struct ConsumerPlace {
   int t, swap, first;
   uint32_t codes[2], scales[2];  // of h = 0, 1 in block 0, from the start of a slot
 
-  __device__ __forceinline__ ConsumerPlace() {
-    int const thread = threadIdx.x - Config::kProducerThreads;
+  // thread: of the consumers
+  __device__ __forceinline__ explicit ConsumerPlace(int thread) {
     int const lane = thread % 32;
     t = lane % 4;
     swap = lane / 4 & 1;
@@ -425,18 +395,50 @@ __device__ __forceinline__ void reduce_partials(WgmmaGemmArgs const& args, uint3
     if (column >= args.n) continue;
     uint32_t const address = base + (row * Config::kPartialPitch + i % kQuads * 4) * 4;
     float v[4] = {};
-    for (uint32_t s = 0; s < splits; ++s) {
-      float4 const part = cluster_load(cluster_address(address, s));
-      v[0] += part.x, v[1] += part.y, v[2] += part.z, v[3] += part.w;
+    constexpr uint32_t kAtOnce = 4;
+#pragma unroll 1
+    for (uint32_t first = 0; first < splits; first += kAtOnce) {
+      float4 part[kAtOnce] = {};
+#pragma unroll
+      for (uint32_t s = 0; s < kAtOnce; ++s) {
+        if (first + s < splits) part[s] = cluster_load(cluster_address(address, first + s));
+      }
+#pragma unroll
+      for (uint32_t s = 0; s < kAtOnce; ++s) v[0] += part[s].x, v[1] += part[s].y, v[2] += part[s].z, v[3] += part[s].w;
     }
-    store_rows<4>(args, BlockFactors<Config::kFormat>::kUnshift, m0, column, [&](auto visit) { visit(row, v); });
+    store_row<4>(args, BlockFactors<Config::kFormat>::kUnshift, m0 + row, column, v);
   }
+}
+
+// Stores a thread's two columns of a 64-row block. sum: as wgmma leaves it.
+template <class Config, int kCount>
+__device__ __forceinline__ void store_block(GemmArgs const& args, int m0, int n0, ConsumerPlace<Config> const& place, int block,
+                                    float const (&sum)[kCount]) {
+  int const column = n0 + place.row(block), first_row = m0 + 2 * place.t;
+  int const rows = args.m - first_row;
+  if (column >= args.n) return;
+  ColumnEpilogue<2> const epilogue(args, BlockFactors<Config::kFormat>::kUnshift, column);
+  with_output(args, [&](auto* d, auto aligned) {
+    using T = std::remove_pointer_t<decltype(d)>;
+    int64_t const pitch = args.d_stride * static_cast<int64_t>(sizeof(T));  // in bytes: an address takes fewer instructions
+    auto* p = reinterpret_cast<char*>(d + first_row * args.d_stride + column);
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float const x = sum[4 * i + e], y = sum[4 * i + 2 + e];
+        float const out[2] = {epilogue.apply(place.swap ? y : x, 0), epilogue.apply(place.swap ? x : y, 1)};
+        if (8 * i + e < rows) store_outputs<decltype(aligned)::value>(reinterpret_cast<T*>(e == 0 ? p : p + pitch), out);
+      }
+      p += 8 * pitch;
+    }
+  });
 }
 
 template <class Config>
 __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work) {
   constexpr int kBlocks = Config::kRowBlocks;
-  ConsumerPlace<Config> const place;
+  ConsumerPlace<Config> const place(threadIdx.x - Config::kProducerThreads);
   RingPosition<Config::kWeightStages> raw{};
   RingPosition<Config::kUnits> ring{};
   for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
@@ -463,24 +465,18 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
     if (args.splits == 1) {
 #pragma unroll
       for (int b = 0; b < kBlocks; ++b) {
-        int const column = position.n0 + place.row(b);
-        if (column < args.n) {
-          store_rows<2>(args, BlockFactors<Config::kFormat>::kUnshift, position.m0, column,
-                        [&](auto visit) { for_each_row(b, visit); });
-        }
+        store_block<Config>(args, position.m0, position.n0, place, b, sum[b]);
       }
       continue;
     }
     // The rings are idle: this is the CTA's only tile, all its copies have arrived and, after the barrier, been read.
-    cta_sync<Config::kThreads>();
+    barrier_sync<1, 128 * Config::kConsumers>();
     int const rows = min(Config::kTokens, args.m - position.m0);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
       for_each_row(b, [&](int row, float const(&v)[2]) {
         if (row < rows) {
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(map.base + (row * Config::kPartialPitch + place.row(b)) * 4),
-                       "f"(v[0]), "f"(v[1])
-                       : "memory");
+          shared_store8(map.base + (row * Config::kPartialPitch + place.row(b)) * 4, v[0], v[1]);
         }
       });
     }
@@ -517,17 +513,16 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
   __syncthreads();
   pdl_wait();
   if (threadIdx.x < Config::kProducerThreads) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Config::kProducerRegisters));
+    release_registers<Config::kProducerRegisters>();
     CtaWork const work(args);
     start_loading<Config>(args, map, work);
     produce<Config>(args, map, work);
     if (args.splits > 1) {
-      cta_sync<Config::kThreads>();
       cluster_sync();
       cluster_sync();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Config::kConsumerRegisters));
+    claim_registers<Config::kConsumerRegisters>();
     consume<Config>(args, map, CtaWork(args));
   }
 }

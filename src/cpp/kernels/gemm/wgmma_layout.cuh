@@ -55,9 +55,9 @@ struct WgmmaConfig {
 
   // Rings: weights and activations as stored, in steps; units of dequantised activations, 64 values (128 bytes) a row,
   // swizzled for wgmma.
-  static constexpr int kWeightStages = kTokens == 128 ? 5 : kTokens == 64 ? 7 : 8;
+  static constexpr int kWeightStages = kTokens == 128 ? 5 : kTokens == 64 ? 6 : 8;
   static constexpr int kTokenStages = kTokens == 32 ? 6 : 4;
-  static constexpr int kUnits = kTokens == 128 ? 4 : kTokens == 64 ? 6 : 8;
+  static constexpr int kUnits = kTokens == 128 ? 6 : 8;
   static_assert(kStepsAtOnce < kTokenStages && kTokenStages <= kWeightStages && 2 * kStepsAtOnce <= kUnits);
   // While a piece of step s is finished, copies are started for the activations and weights of steps s + these: their
   // slots have been freed, since finishing it took a unit slot of step s - kUnits / 2.
