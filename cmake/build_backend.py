@@ -17,12 +17,20 @@ from scikit_build_core.build import (  # noqa: F401  (hooks that pip and build l
     prepare_metadata_for_build_wheel,
 )
 
+
+def _requirements() -> list[str]:
+    try:
+        return toolchain.requirements(toolchain.selected_images())
+    except toolchain.Missing as error:
+        raise SystemExit(f"fp4aot: {error}") from None
+
+
 Settings = dict[str, "str | list[str]"] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    return _base.get_requires_for_build_wheel(config_settings) + toolchain.requirements(toolchain.selected_images())
+    return _base.get_requires_for_build_wheel(config_settings) + _requirements()
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
-    return _base.get_requires_for_build_editable(config_settings) + toolchain.requirements(toolchain.selected_images())
+    return _base.get_requires_for_build_editable(config_settings) + _requirements()

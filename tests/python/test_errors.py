@@ -57,6 +57,20 @@ CASES = {
     ),
     "rank of b": (lambda: fp4aot.gemm_nvfp4(*replaced(1, lambda b: b[None])), ["b", "two dimensions", "3"]),
     # Types.
+    "float for alpha": (
+        lambda: fp4aot.gemm_nvfp4(*operands(), 0.5),
+        ["gemm_nvfp4", "alpha is a builtins.float", "torch.tensor(0.5"],
+    ),
+    "float for global_scale": (
+        lambda: fp4aot.quantize_nvfp4(x(), 2.0),
+        ["quantize_nvfp4", "global_scale is a builtins.float", "torch.tensor(2.0"],
+    ),
+    "array among tensors": (lambda: fp4aot.gemm_nvfp4(*replaced(1, np.asarray)), ["b is a numpy.ndarray", "Tensor"]),
+    "name of a dtype": (
+        lambda: fp4aot.gemm_nvfp4(*operands(), out_dtype="float32"),
+        ["'float32'", "bfloat16", "float16"],
+    ),
+    "one output of two": (lambda: fp4aot.quantize_nvfp4(x(), out=(codes(),)), ["1 tensor", r"\(codes, scales\)"]),
     "input dtype": (lambda: fp4aot.quantize_nvfp4(x(dtype=FP64)), ["float64", "bfloat16", "float16", "float32"]),
     "input integer": (lambda: fp4aot.quantize_mxfp4(x(dtype=torch.int32)), ["int32", "bfloat16"]),
     "codes dtype": (lambda: fp4aot.gemm_nvfp4(*replaced(0, lambda a: a.to(torch.int8))), ["a", "uint8", "int8"]),
@@ -201,7 +215,7 @@ def test_message(name):
     text = ""
     try:
         call()
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         text = str(error)
     missing = [piece for piece in pieces if not re.search(piece, text)]
     assert not missing, f"the message lacks {missing}: {text}"

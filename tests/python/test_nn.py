@@ -115,6 +115,34 @@ def test_quantize_linears(device):
     assert isinstance(model[2][1], torch.nn.Linear)
 
 
+def test_quantize_linears_leaves_what_reads_the_weight(device):
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    model = torch.nn.Sequential(layer, torch.nn.Linear(64, 32), torch.nn.Linear(32, 8)).to(device).eval()
+    quantize_linears(model, skip=lambda name, linear: name == "2" and linear.out_features == 8)
+    assert [type(child) for child in model] == [torch.nn.TransformerEncoderLayer, Fp4Linear, torch.nn.Linear]
+    assert model(inputs(device, 2, 5, 64)).shape == (2, 5, 8)
+    with pytest.raises(ValueError, match=r"from_linear"):
+        quantize_linears(torch.nn.Linear(64, 32))
+
+
+def test_backward_raises(device):
+    x = inputs(device, 4, 96).requires_grad_()
+    y = Fp4Linear.from_linear(linear(device))(x)
+    with pytest.raises(RuntimeError, match=r"no backward"):
+        y.sum().backward()
+
+
+def test_bad_arguments(device):
+    layer = Fp4Linear.from_linear(linear(device))
+    scales = fp4aot.unswizzle_scales(layer.weight_scales, 72, 96 // 16)
+    with pytest.raises(ValueError, match=r"bias is torch.float64 of shape \(5,\)"):
+        Fp4Linear.from_tensors(layer.weight_codes, scales, bias=torch.zeros(5, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"last dimension must be 96"):
+        layer(inputs(device, 4, 64))
+    with pytest.raises(TypeError, match=r"must be a torch.nn.Linear"):
+        Fp4Linear.from_linear(layer)
+
+
 def test_sizes_that_do_not_fit():
     for sizes in ((40, 64), (64, 12), (0, 8)):
         with pytest.raises(ValueError, match=r"multiples of 32 and 8"):

@@ -8,12 +8,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .errors import LoadError
 
-INCLUDE = Path(__file__).with_name("include")
+
+def installed(name: str) -> Path:
+    """A folder of the package that the build installs. In an editable install the package has two places: the source
+    tree, with the modules, and site-packages, with what was built."""
+    places = [Path(place) / name for place in sys.modules[__package__].__path__]
+    return next((place for place in places if place.is_dir()), Path(__file__).with_name(name))
+
+
+INCLUDE = installed("include")
 
 _C_TYPES: dict[str, Any] = {
     "size_t": ctypes.c_size_t,

@@ -51,3 +51,20 @@ def numpy_backend(first: object) -> Any:
     if type(first).__module__.partition(".")[0] == "torch" and _torch_error is not None:
         raise _torch_error
     return numpy_ops
+
+
+def argument_error(op: str, error: Exception, out: object, **arguments: object) -> Exception:
+    """What to raise after ``error``: torch's own parser does not say what an op takes, so arguments are looked at again
+    here, where good calls never come."""
+    outputs = out if isinstance(out, (tuple, list)) else () if out is None else (out,)
+    if out is not None and op.find("quantize_") >= 0 and not op.startswith("dequantize") and len(outputs) != 2:
+        return ValueError(f"{op}: out has {len(outputs)} tensor(s); it must be a pair (codes, scales).")
+    named = [*arguments.items(), *(("out", value) for value in outputs)]
+    for name, value in named:
+        if value is None or isinstance(value, Tensor):
+            continue
+        fix = "Pass a torch.Tensor on the same device"
+        if isinstance(value, (int, float)):
+            fix += f": torch.tensor({float(value)!r}, device=...)"
+        return TypeError(f"{op}: {name} is a {type(value).__module__}.{type(value).__name__}. {fix}.")
+    return error

@@ -13,7 +13,7 @@ from typing import Any
 from . import _abi
 from .errors import DriverTooOldError, Fp4aotError, LaunchError, LoadError, NoImageError, UnsupportedError
 
-LIBRARY_DIR = Path(__file__).with_name("lib")
+LIBRARY_DIR = _abi.installed("lib")
 
 _EXCEPTIONS: dict[str, type[Exception]] = {
     "FP4AOT_INVALID_ARGUMENT": ValueError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import sys
 import textwrap
@@ -47,6 +48,7 @@ def collect() -> dict[str, Any]:
     result["packages"] = {name: _version_of(name) for name in ("torch", "numpy")}
     result["torch_ops"] = _torch_ops_state()
     result["ops"] = list(_abi.load().ops)
+    result["environment"] = {name: value for name, value in sorted(os.environ.items()) if name.startswith("FP4AOT_")}
     return result
 
 
@@ -95,8 +97,8 @@ def print_info(data: dict[str, Any]) -> None:
         print(f"driver: none seen ({driver['error']})")
     else:
         print(f"driver: {driver['version']}, for CUDA {_cuda(driver['cuda'])}")
-    if data["force_image"]:
-        print(f"FP4AOT_FORCE_IMAGE={data['force_image']}")
+    for name, value in data["environment"].items():
+        print(f"{name}={value}")
 
     print("\nImages")
     rows = [["image", "for", "state"]]
@@ -106,9 +108,8 @@ def print_info(data: dict[str, Any]) -> None:
     print(table(rows))
     for image in data["images"]:
         if image["error"]:
-            print(
-                textwrap.fill(f"{image['name']}: {image['error']}", 110, initial_indent="  ", subsequent_indent="    ")
-            )
+            wrapper = textwrap.TextWrapper(110, "  ", "    ", break_on_hyphens=False, break_long_words=False)
+            print(wrapper.fill(f"{image['name']}: {image['error']}"))
 
     print("\nDevices")
     rows = [["device", "capability", "image", "why"]]
@@ -131,6 +132,7 @@ def print_info(data: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console script. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="fp4aot", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"fp4aot {_version_of('fp4aot') or '(not installed)'}")
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser(
         "info", help="devices, drivers, images, ops, versions, and why an image was chosen or not"
@@ -138,8 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     info.add_argument("--json", action="store_true", help="for programs")
     commands.add_parser("cmake-dir", help="print the directory to set fp4aot_DIR to, for find_package(fp4aot)")
     demo = commands.add_parser("demo", help="quantise a sentence encoder to FP4 and compare it with fp32")
-    demo.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    demo.add_argument("--format", choices=["both", "nvfp4", "mxfp4"], default="both")
+    demo.add_argument(
+        "--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: a GPU that an image serves"
+    )
+    demo.add_argument("--format", choices=["both", "nvfp4", "mxfp4"], default="both", help="default: both")
     demo.add_argument("--output", default="fp4aot-demo.png", help="where the chart goes (default: %(default)s)")
     demo.add_argument("--json", dest="json_path", metavar="PATH", help="also write every number shown to this file")
     options = parser.parse_args(arguments)
@@ -157,6 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .demo import run
 
         return run(options.device, options.format, options.output, options.json_path)
+    except BrokenPipeError:  # `fp4aot info | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (Fp4aotError, ValueError) as error:
         print(f"fp4aot: {error}", file=sys.stderr)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from . import torch_ops  # noqa: F401  # isort: skip  (first: it says what is wrong with this torch, if anything)
@@ -13,12 +14,28 @@ from . import ops
 
 Format = Literal["nvfp4", "mxfp4"]
 _BLOCK = {"nvfp4": 16, "mxfp4": 32}
+_BIAS_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+class _WithoutBackward(torch.autograd.Function):
+    """Fp4Linear where autograd records: a backward pass must not find a silently missing gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layer: Fp4Linear) -> Tensor:
+        return layer._product(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise RuntimeError(
+            "Fp4Linear has no backward: it is for inference. Run the model under torch.no_grad(), or train the "
+            "torch.nn.Linear and quantise it afterwards."
+        )
 
 
 class Fp4Linear(torch.nn.Module):
     """``x @ weight.T + bias`` with an FP4 weight; activations are quantised to the same format on the way in.
 
-    For inference: there is no backward. ``in_features`` must be a multiple of 32, ``out_features`` of 8. Inputs are
+    For inference: a backward pass raises. ``in_features`` must be a multiple of 32, ``out_features`` of 8. Inputs are
     bfloat16, float16 or float32 ``[*, in_features]``; the output has the input's dtype.
 
     NVFP4 activations take their global scale from each input (:func:`fp4aot.nvfp4_global_scale`, on the device), or,
@@ -75,6 +92,10 @@ class Fp4Linear(torch.nn.Module):
     @torch.no_grad()
     def from_linear(cls, linear: torch.nn.Linear, format: Format = "nvfp4") -> Fp4Linear:
         """Quantises the weight of a ``torch.nn.Linear`` (bfloat16, float16 or float32) on its device."""
+        if not isinstance(linear, torch.nn.Linear):
+            raise TypeError(
+                f"Fp4Linear.from_linear: linear is a {type(linear).__name__}; it must be a torch.nn.Linear."
+            )
         weight = linear.weight.detach()
         layer = cls(
             linear.in_features,
@@ -105,6 +126,7 @@ class Fp4Linear(torch.nn.Module):
     ) -> Fp4Linear:
         """A layer from a checkpoint's tensors: ``codes`` ``[N, K/2]`` and **linear** ``scales`` ``[N, K/block]``.
 
+        ``bias`` is ``[N]`` in bfloat16, float16 or float32.
         ``global_scale`` (NVFP4) is the one that multiplied the weight. Checkpoints of ModelOpt and compressed-tensors
         differ in it: if theirs multiplies on the way back (``weight_scale_2``), pass its reciprocal.
         """
@@ -115,9 +137,16 @@ class Fp4Linear(torch.nn.Module):
                 f"Fp4Linear.from_tensors: scales have shape {tuple(scales.shape)}; linear {format} scales of codes "
                 f"{tuple(codes.shape)} are {(layer.out_features, columns)}."
             )
+        if bias is not None and (bias.shape != (layer.out_features,) or bias.dtype not in _BIAS_DTYPES):
+            raise ValueError(
+                f"Fp4Linear.from_tensors: bias is {bias.dtype} of shape {tuple(bias.shape)}; it must be bfloat16, "
+                f"float16 or float32 of shape {(layer.out_features,)}."
+            )
+        if global_scale is not None and format != "nvfp4":
+            raise ValueError(f"Fp4Linear.from_tensors: {format} has no global_scale. Leave it out.")
         layer.weight_codes = codes.view(torch.uint8)
         layer.weight_scales = ops.swizzle_scales(scales).view(layer.weight_scales.dtype)
-        if global_scale is not None and format == "nvfp4":
+        if global_scale is not None:
             layer.weight_global_scale = global_scale.detach().to(torch.float32).reshape(())
         layer.bias = bias
         return layer
@@ -134,6 +163,13 @@ class Fp4Linear(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[*, in_features]`` to ``[*, out_features]`` in the dtype of ``x``."""
+        if x.shape[-1:] != (self.in_features,):
+            raise ValueError(f"Fp4Linear: x has shape {tuple(x.shape)}; its last dimension must be {self.in_features}.")
+        if x.requires_grad and torch.is_grad_enabled():
+            return _WithoutBackward.apply(x, self)
+        return self._product(x)
+
+    def _product(self, x: Tensor) -> Tensor:
         if self.format == "mxfp4":
             codes, scales = ops.quantize_mxfp4(x)
             return ops.gemm_mxfp4(
@@ -179,12 +215,28 @@ def _accept_calibrated(module: Any, state: dict[str, Any], prefix: str, *_: Any)
         module.input_global_scale = torch.ones_like(scale, device=module.weight_codes.device)
 
 
-def quantize_linears(module: torch.nn.Module, format: Format = "nvfp4") -> torch.nn.Module:
-    """Replaces, in place, every ``torch.nn.Linear`` of ``module`` that has fitting sizes by an :class:`Fp4Linear`."""
-    for name, child in module.named_children():
-        if isinstance(child, torch.nn.Linear):
-            if child.in_features % 32 == 0 and child.out_features % 8 == 0:
-                setattr(module, name, Fp4Linear.from_linear(child, format))
-        else:
-            quantize_linears(child, format)
+def quantize_linears(
+    module: torch.nn.Module,
+    format: Format = "nvfp4",
+    *,
+    skip: Callable[[str, torch.nn.Linear], bool] = lambda name, linear: False,
+) -> torch.nn.Module:
+    """Replaces, in place, the ``torch.nn.Linear`` layers inside ``module`` by :class:`Fp4Linear`, and returns it.
+
+    Left as they are: layers whose sizes do not fit (``in_features`` not a multiple of 32, ``out_features`` not of 8),
+    those whose owner reads ``.weight`` itself (in ``MultiheadAttention`` and ``TransformerEncoderLayer``; subclasses of
+    ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)`` is true.
+    """
+    if type(module) is torch.nn.Linear:
+        raise ValueError(
+            "quantize_linears: module is itself a Linear and cannot be replaced in place. Use Fp4Linear.from_linear."
+        )
+    for parent_name, parent in list(module.named_modules()):
+        if isinstance(parent, torch.nn.TransformerEncoderLayer):
+            continue
+        for child_name, child in list(parent.named_children()):
+            if type(child) is not torch.nn.Linear or child.in_features % 32 or child.out_features % 8:
+                continue
+            if not skip(f"{parent_name}.{child_name}".lstrip("."), child):
+                setattr(parent, child_name, Fp4Linear.from_linear(child, format))
     return module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._backend import Array, Tensor, numpy_backend, torch_backend
+from ._backend import Array, Tensor, argument_error, numpy_backend, torch_backend
 
 
 def gemm_nvfp4(
@@ -36,14 +36,19 @@ def gemm_nvfp4(
     """
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
-    if out is None:
-        backend = torch_backend()
-        dtype = backend.dtype(out_dtype)
-        if tactic != -1 or pdl:
-            return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
-        return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
-    torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
-    return out
+    try:
+        if out is None:
+            backend = torch_backend()
+            dtype = backend.dtype(out_dtype)
+            if tactic != -1 or pdl:
+                return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
+            return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
+        torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error(
+            "gemm_nvfp4", error, out, a=a, b=b, a_scales=a_scales, b_scales=b_scales, alpha=alpha, bias=bias
+        ) from None
 
 
 def gemm_mxfp4(
@@ -62,11 +67,16 @@ def gemm_mxfp4(
     """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands MXFP4; arguments as :func:`gemm_nvfp4`."""
     if not isinstance(a, Tensor):
         return numpy_backend(a).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
-    if out is None:
-        backend = torch_backend()
-        dtype = backend.dtype(out_dtype)
-        if tactic != -1 or pdl:
-            return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
-        return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
-    torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
-    return out
+    try:
+        if out is None:
+            backend = torch_backend()
+            dtype = backend.dtype(out_dtype)
+            if tactic != -1 or pdl:
+                return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
+            return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
+        torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error(
+            "gemm_mxfp4", error, out, a=a, b=b, a_scales=a_scales, b_scales=b_scales, alpha=alpha, bias=bias
+        ) from None

@@ -11,6 +11,7 @@ from ._backend import (
     Rounding,
     ScaleLayout,
     Tensor,
+    argument_error,
     code,
     numpy_backend,
     torch_backend,
@@ -35,12 +36,15 @@ def quantize_nvfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
-    if out is None:
-        if layout or pdl:
-            return torch_backend().quantize_nvfp4(x, global_scale, layout, pdl)
-        return torch_backend().quantize_nvfp4(x, global_scale)  # torch takes 0.4 us to read two arguments
-    torch_backend().quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
-    return out
+    try:
+        if out is None:
+            if layout or pdl:
+                return torch_backend().quantize_nvfp4(x, global_scale, layout, pdl)
+            return torch_backend().quantize_nvfp4(x, global_scale)  # torch takes 0.4 us to read two arguments
+        torch_backend().quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("quantize_nvfp4", error, out, x=x, global_scale=global_scale) from None
 
 
 def quantize_mxfp4(
@@ -62,12 +66,15 @@ def quantize_mxfp4(
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
-    if out is None:
-        if mode or layout or pdl:
-            return torch_backend().quantize_mxfp4(x, mode, layout, pdl)
-        return torch_backend().quantize_mxfp4(x)
-    torch_backend().quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
-    return out
+    try:
+        if out is None:
+            if mode or layout or pdl:
+                return torch_backend().quantize_mxfp4(x, mode, layout, pdl)
+            return torch_backend().quantize_mxfp4(x)
+        torch_backend().quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("quantize_mxfp4", error, out, x=x) from None
 
 
 def silu_mul_quantize_nvfp4(
@@ -85,10 +92,13 @@ def silu_mul_quantize_nvfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
-    if out is None:
-        return torch_backend().silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
-    torch_backend().silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
+        torch_backend().silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("silu_mul_quantize_nvfp4", error, out, x=x, global_scale=global_scale) from None
 
 
 def silu_mul_quantize_mxfp4(
@@ -104,10 +114,13 @@ def silu_mul_quantize_mxfp4(
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
         return numpy_backend(x).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
-    if out is None:
-        return torch_backend().silu_mul_quantize_mxfp4(x, mode, layout, pdl)
-    torch_backend().silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().silu_mul_quantize_mxfp4(x, mode, layout, pdl)
+        torch_backend().silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("silu_mul_quantize_mxfp4", error, out, x=x) from None
 
 
 def rmsnorm_quantize_nvfp4(
@@ -139,10 +152,17 @@ def rmsnorm_quantize_nvfp4(
             epsilon=epsilon,
             residual=residual,
         )
-    if out is None:
-        return torch_backend().rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
-    torch_backend().rmsnorm_quantize_nvfp4_out(out[0], out[1], x, weight, global_scale, epsilon, residual, layout, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
+        torch_backend().rmsnorm_quantize_nvfp4_out(
+            out[0], out[1], x, weight, global_scale, epsilon, residual, layout, pdl
+        )
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error(
+            "rmsnorm_quantize_nvfp4", error, out, x=x, weight=weight, global_scale=global_scale, residual=residual
+        ) from None
 
 
 def dequantize_nvfp4(
@@ -162,11 +182,16 @@ def dequantize_nvfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
         return numpy_backend(codes).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
-    if out is None:
-        backend = torch_backend()
-        return backend.dequantize_nvfp4(codes, scales, global_scale, backend.dtype(dtype), layout, pdl)
-    torch_backend().dequantize_nvfp4_out(out, codes, scales, global_scale, layout, pdl)
-    return out
+    try:
+        if out is None:
+            backend = torch_backend()
+            return backend.dequantize_nvfp4(codes, scales, global_scale, backend.dtype(dtype), layout, pdl)
+        torch_backend().dequantize_nvfp4_out(out, codes, scales, global_scale, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error(
+            "dequantize_nvfp4", error, out, codes=codes, scales=scales, global_scale=global_scale
+        ) from None
 
 
 def dequantize_mxfp4(
@@ -182,8 +207,11 @@ def dequantize_mxfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
         return numpy_backend(codes).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
-    if out is None:
-        backend = torch_backend()
-        return backend.dequantize_mxfp4(codes, scales, backend.dtype(dtype), layout, pdl)
-    torch_backend().dequantize_mxfp4_out(out, codes, scales, layout, pdl)
-    return out
+    try:
+        if out is None:
+            backend = torch_backend()
+            return backend.dequantize_mxfp4(codes, scales, backend.dtype(dtype), layout, pdl)
+        torch_backend().dequantize_mxfp4_out(out, codes, scales, layout, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("dequantize_mxfp4", error, out, codes=codes, scales=scales) from None

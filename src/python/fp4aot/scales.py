@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._backend import Array, Tensor, numpy_backend, torch_backend
+from ._backend import Array, Tensor, argument_error, numpy_backend, torch_backend
 
 
 def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False) -> Array:
@@ -12,10 +12,13 @@ def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False)
     """
     if not isinstance(x, Tensor):
         return numpy_backend(x).nvfp4_global_scale(x, out)
-    if out is None:
-        return torch_backend().nvfp4_global_scale(x, pdl)
-    torch_backend().nvfp4_global_scale_out(out, x, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().nvfp4_global_scale(x, pdl)
+        torch_backend().nvfp4_global_scale_out(out, x, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("nvfp4_global_scale", error, out, x=x) from None
 
 
 def swizzle_scales(scales: Array, *, out: Array | None = None, pdl: bool = False) -> Array:
@@ -25,19 +28,25 @@ def swizzle_scales(scales: Array, *, out: Array | None = None, pdl: bool = False
     """
     if not isinstance(scales, Tensor):
         return numpy_backend(scales).swizzle_scales(scales, out)
-    if out is None:
-        return torch_backend().swizzle_scales(scales, pdl)
-    torch_backend().swizzle_scales_out(out, scales, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().swizzle_scales(scales, pdl)
+        torch_backend().swizzle_scales_out(out, scales, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("swizzle_scales", error, out, scales=scales) from None
 
 
 def unswizzle_scales(scales: Array, rows: int, columns: int, *, out: Array | None = None, pdl: bool = False) -> Array:
     """The inverse of :func:`swizzle_scales`: ``[rows, columns]``; columns are K / 16 (NVFP4) or K / 32 (MXFP4)."""
     if not isinstance(scales, Tensor):
         return numpy_backend(scales).unswizzle_scales(scales, rows, columns, out)
-    if out is None:
-        return torch_backend().unswizzle_scales(scales, rows, columns, pdl)
-    if tuple(out.shape) != (rows, columns):
-        raise ValueError(f"unswizzle_scales: out has shape {tuple(out.shape)}; it must be {(rows, columns)}.")
-    torch_backend().unswizzle_scales_out(out, scales, pdl)
-    return out
+    try:
+        if out is None:
+            return torch_backend().unswizzle_scales(scales, rows, columns, pdl)
+        if tuple(out.shape) != (rows, columns):
+            raise ValueError(f"unswizzle_scales: out has shape {tuple(out.shape)}; it must be {(rows, columns)}.")
+        torch_backend().unswizzle_scales_out(out, scales, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error("unswizzle_scales", error, out, scales=scales) from None

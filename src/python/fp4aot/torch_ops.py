@@ -78,8 +78,11 @@ class Eager:
 
     @staticmethod
     def dtype(dtype: object) -> object:
-        """What to give for an output dtype; what is not one of ours is left for the op to refuse."""
-        return _DTYPE_NUMBERS.get(dtype, dtype)
+        """What to give for an output dtype."""
+        number = _DTYPE_NUMBERS.get(dtype)
+        if number is None:
+            raise ValueError(f"dtype (out_dtype) is {dtype!r}; it must be torch.bfloat16, float16 or float32.")
+        return number
 
 
 for _name in torch_fakes.FAKES:

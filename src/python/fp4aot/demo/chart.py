@@ -15,8 +15,10 @@ _STYLES = [("#1f6fb4", "o", "-"), ("#d1661f", "s", "--")]  # apart in hue, shape
 
 
 def output_path(output: str) -> Path:
-    """Where the chart goes, absolute; a ValueError if its folder does not exist."""
+    """Where the chart goes, absolute; a ValueError if its folder does not exist or it is no PNG."""
     path = Path(output).expanduser().resolve()
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"--output is {output}; it must end in .png.")
     if not path.parent.is_dir():
         raise ValueError(
             f"--output is {output}, but the folder {path.parent} does not exist. Create it, or give another."

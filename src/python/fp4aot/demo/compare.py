@@ -147,7 +147,9 @@ def choose_device(device: str) -> torch.device:
     return torch.device(device, torch.cuda.current_device()) if device == "cuda" else torch.device(device)
 
 
-def print_results(results: list[Result], fp32_bytes: int, fp32_seconds: float, fp32_topic: float) -> None:
+def print_results(
+    results: list[Result], sentences: int, fp32_bytes: int, fp32_seconds: float, fp32_topic: float, image: str
+) -> None:
     """Both tables."""
     rows = [["", "fp32", *(NAMES[r.format] for r in results)]]
 
@@ -155,19 +157,23 @@ def print_results(results: list[Result], fp32_bytes: int, fp32_seconds: float, f
         rows.append([label, fp32, *values])
 
     line("weight bytes", f"{fp32_bytes:,}", [f"{r.weight_bytes:,}" for r in results])
-    line("  of fp32", "1", [f"1/{fp32_bytes / r.weight_bytes:.2f}" for r in results])
-    line("  of bf16", "2", [f"1/{fp32_bytes / 2 / r.weight_bytes:.2f}" for r in results])
+    line("  smaller than fp32", "-", [f"{fp32_bytes / r.weight_bytes:.2f} x" for r in results])
+    line("  smaller than bf16", "-", [f"{fp32_bytes / 2 / r.weight_bytes:.2f} x" for r in results])
     line("embedding cosine to fp32, mean", "1", [f"{r.cosine_mean:.4f}" for r in results])
     line("embedding cosine to fp32, min", "1", [f"{r.cosine_min:.4f}" for r in results])
-    line("same nearest sentence as fp32", "100 %", [f"{r.neighbour_agreement:.0%}".replace("%", " %") for r in results])
+    same = [1.0, *(r.neighbour_agreement for r in results)]
     topics = [fp32_topic, *(r.topic_agreement for r in results)]
-    line("nearest sentence is of the topic", *_first_rest([f"{100 * t:.0f} %" for t in topics]))
+    line("same nearest sentence as fp32", *_first_rest([f"{s * sentences:.0f} of {sentences}" for s in same]))
+    line("nearest sentence is of the topic", *_first_rest([f"{t * sentences:.0f} of {sentences}" for t in topics]))
     errors = [list(r.layer_error.values()) for r in results]
     line("layer output error, mean", "0", [f"{100 * sum(e) / len(e):.1f} %" for e in errors])
     line("layer output error, max", "0", [f"{100 * max(e):.1f} %" for e in errors])
-    line("arithmetic error of the product", "-", [f"{r.kernel_error:.0e}" for r in results])
+    line("error of the product itself", "-", [f"{r.kernel_error:.0e}" for r in results])
     line("seconds for all sentences", f"{fp32_seconds:.3f}", [f"{r.seconds:.3f}" for r in results])
     print(table(rows))
+    print("  (A few sentences more or less are noise. The product itself: against fp64 on the same FP4 operands.)")
+    if image == "cpu":
+        print("  (The cpu image shows what FP4 does to accuracy; its time says nothing about a GPU's.)")
     for result in results:
         print(f"\nRelative error of each {NAMES[result.format]} layer's output, in % (same input, fp32 weights = 0)")
         layers = sorted({int(key.split(" ", 1)[0]) for key in result.layer_error})
@@ -234,7 +240,7 @@ def main(device_name: str, format: str, output: str, json_path: str | None) -> i
         result.layer_error = errors.of(result.format)
 
     fp32_topic = float((topics[exact_nearest] == topics).float().mean())
-    print_results(results, fp32_bytes, fp32_seconds, fp32_topic)
+    print_results(results, len(sentences), fp32_bytes, fp32_seconds, fp32_topic, image)
     chart.draw({NAMES[r.format]: r.layer_error for r in results}, image, path)
     print(f"\nChart of the error of each layer: {path}")
     if json_path:
