@@ -18,11 +18,11 @@ __device__ __forceinline__ void tma_load_2d(uint32_t destination, CUtensorMap co
       : "memory");
 }
 
-__device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y, int32_t z,
-                                            uint32_t barrier) {
+__device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y,
+                                            int32_t z, uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
+          "r"(destination),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }

@@ -25,11 +25,12 @@ inline int multiprocessors(int device) {
   return count;
 }
 
-#define FP4AOT_SPLITS(tile)                                                                                             \
-  tile, tile "_splitk2", tile "_splitk3", tile "_splitk4", tile "_splitk5", tile "_splitk6", tile "_splitk7", tile "_splitk8"
+#define FP4AOT_SPLITS(tile)                                                                                   \
+  tile, tile "_splitk2", tile "_splitk3", tile "_splitk4", tile "_splitk5", tile "_splitk6", tile "_splitk7", \
+      tile "_splitk8"
 #define FP4AOT_WARPS(tile) tile "_warps8", tile "_warps16"
 constexpr char const* kGemmTacticNames[] = {
-    FP4AOT_SPLITS("wgmma_256x32"), FP4AOT_SPLITS("wgmma_256x64"), FP4AOT_SPLITS("wgmma_256x128"),
+    FP4AOT_SPLITS("wgmma_256x32"), FP4AOT_SPLITS("wgmma_256x64"),  FP4AOT_SPLITS("wgmma_256x128"),
     FP4AOT_WARPS("mma_sync_32x8"), FP4AOT_WARPS("mma_sync_32x16"), FP4AOT_WARPS("mma_sync_32x32"),
     FP4AOT_WARPS("mma_sync_56x8"), FP4AOT_WARPS("mma_sync_56x16"), FP4AOT_WARPS("mma_sync_56x32")};
 #undef FP4AOT_SPLITS
@@ -44,9 +45,12 @@ struct GemmSlot {
   template <class F>
   static auto with_wgmma(int tile, F f) {
     switch (tile) {
-      case 0: return f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
-      case 1: return f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
-      default: return f(WgmmaConfig<kFormat, kWgmmaTiles[2].tokens>{});
+      case 0:
+        return f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
+      case 1:
+        return f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
+      default:
+        return f(WgmmaConfig<kFormat, kWgmmaTiles[2].tokens>{});
     }
   }
   template <int kTile>
@@ -54,12 +58,18 @@ struct GemmSlot {
   template <class F>
   static auto with_mma_sync(int tile, F f) {
     switch (tile) {
-      case 0: return f(MmaSync<0>{});
-      case 1: return f(MmaSync<1>{});
-      case 2: return f(MmaSync<2>{});
-      case 3: return f(MmaSync<3>{});
-      case 4: return f(MmaSync<4>{});
-      default: return f(MmaSync<5>{});
+      case 0:
+        return f(MmaSync<0>{});
+      case 1:
+        return f(MmaSync<1>{});
+      case 2:
+        return f(MmaSync<2>{});
+      case 3:
+        return f(MmaSync<3>{});
+      case 4:
+        return f(MmaSync<4>{});
+      default:
+        return f(MmaSync<5>{});
     }
   }
   static_assert(kWgmmaTileCount == 3 && kMmaSyncTileCount == 6);
@@ -70,11 +80,27 @@ struct GemmSlot {
     return gemm_default_tactic(cast(params), multiprocessors(cast(params).device.index));
   }
 
+  // default_tactic, remembering a thread's latest answers: weighing all tactics takes longer than a launch's other checks.
+  static int32_t chosen_tactic(fp4aot_gemm_params const& p) {
+    struct Answer {
+      int64_t m, n, k, a_stride, b_stride;
+      int32_t d_dtype, device, tactic;
+    };
+    constexpr int kAnswers = 64;
+    static thread_local Answer answers[kAnswers];  // m = 0: none
+    Answer& answer = answers[static_cast<uint64_t>(p.m * 31 + p.n * 7 + p.k / 32 + p.d_dtype) % kAnswers];
+    if (answer.m != p.m || answer.n != p.n || answer.k != p.k || answer.a_stride != p.a_stride ||
+        answer.b_stride != p.b_stride || answer.d_dtype != p.d_dtype || answer.device != p.device.index) {
+      answer = {p.m, p.n, p.k, p.a_stride, p.b_stride, p.d_dtype, p.device.index, default_tactic(&p)};
+    }
+    return answer.tactic;
+  }
+
   static fp4aot_status launch(void const* params, Message* message) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
-    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? gemm_default_tactic(p, sms) : p.tactic;
+    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
     GemmTactic const tactic = gemm_tactic(number);
     if (tactic.mma_sync) {
       return with_mma_sync(tactic.tile, [&](auto config) {

@@ -22,7 +22,7 @@ struct WgmmaTile {
   int fixed;  // filling the pipeline and storing the tile
   int split;  // instead of `fixed`, for a tile split over a cluster
 };
-constexpr WgmmaTile kWgmmaTiles[] = {{32, 950, 4700, 7200}, {64, 1240, 9000, 10500}, {128, 1550, 12000, 14000}};
+constexpr WgmmaTile kWgmmaTiles[] = {{32, 950, 4700, 7700}, {64, 1240, 9000, 10500}, {128, 1550, 12000, 13400}};
 constexpr int kWgmmaTileCount = 3;
 constexpr int kWgmmaRows = 256;
 constexpr int kWgmmaMaxSplits = 8;
@@ -30,11 +30,11 @@ constexpr int kWgmmaTactics = kWgmmaTileCount * kWgmmaMaxSplits;
 
 struct MmaSyncTile {
   int rows, tokens;
-  int step;      // of one step of a CTA, however many share a multiprocessor
+  int step;  // of one step of a CTA, however many share a multiprocessor
   int fixed;
   int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 106, 3100, 2},   {32, 16, 141, 3300, 2},  {32, 32, 208, 3800, 1},
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 106, 3100, 2}, {32, 16, 135, 2700, 2}, {32, 32, 208, 3800, 1},
                                          {56, 8, 168, 3600, 2}, {56, 16, 208, 5000, 1}, {56, 32, 285, 6100, 1}};
 constexpr int kMmaSyncTileCount = 6;
 
@@ -42,7 +42,7 @@ constexpr int kGemmTacticCount = kWgmmaTactics + kMmaSyncTileCount * 2;
 
 struct GemmTactic {
   bool mma_sync;
-  int tile;    // index of the kernel's tiles
+  int tile;  // index of the kernel's tiles
   int tokens;
   int splits;  // wgmma
   int warps;   // mma_sync

@@ -15,8 +15,8 @@ struct GemmArgs {
   float const* alpha;  // null: 1
   void const* bias;    // null: none
   void* d;
-  int64_t d_stride;    // elements
-  int32_t m, n, k;     // the launcher splits problems that are larger
+  int64_t d_stride;  // elements
+  int32_t m, n, k;   // the launcher splits problems that are larger
   int32_t d_dtype, bias_dtype;
   bool aligned_stores;  // groups of 4 outputs of a row can be stored as one vector
 };

@@ -72,14 +72,16 @@ struct ColumnEpilogue {
   __device__ __forceinline__ ColumnEpilogue(GemmArgs const& args, float unshift, int column) {
     scale = args.alpha != nullptr ? *args.alpha * unshift : unshift;
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) bias[i] = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column + i) : 0.0f;
+    for (int i = 0; i < kCount; ++i)
+      bias[i] = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column + i) : 0.0f;
   }
   __device__ __forceinline__ float apply(float accumulator, int i) const { return scale * accumulator + bias[i]; }
 };
 
 // v: accumulators of row `row`, columns [column, column + kCount).
 template <int kCount>
-__device__ __forceinline__ void store_row(GemmArgs const& args, float unshift, int64_t row, int column, float const (&v)[kCount]) {
+__device__ __forceinline__ void store_row(GemmArgs const& args, float unshift, int64_t row, int column,
+                                          float const (&v)[kCount]) {
   ColumnEpilogue<kCount> const epilogue(args, unshift, column);
   float x[kCount];
 #pragma unroll

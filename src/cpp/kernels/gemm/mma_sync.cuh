@@ -30,7 +30,9 @@ struct MmaSyncConfig {
   static constexpr int kRows = 8 * kUnits, kTokens = 8 * kTokenTiles;
   static constexpr int kStrips = (kUnits + 1) / 2;  // 16-row operands
   // What the registers of a thread allow.
-  static constexpr int kMaxWarps = kTokenTiles == 1 || kUnits * kTokenTiles <= 8 ? 16 : kUnits * kTokenTiles <= 16 ? 12 : 8;
+  static constexpr int kMaxWarps = kTokenTiles == 1 || kUnits * kTokenTiles <= 8 ? 16
+                                   : kUnits * kTokenTiles <= 16                  ? 12
+                                                                                 : 8;
   static constexpr int kStep = 128;
   static constexpr int kStepAtomBytes = kStep / (kVector<kFormat> * kScaleAtomColumns) * kScaleAtomBytes;
 
@@ -66,7 +68,8 @@ class StepReader {
   static constexpr Format kFormat = Config::kFormat;
 
   // first_step: of the first copies. stride: steps from one to the next.
-  __device__ __forceinline__ StepReader(GemmArgs const& args, int first_unit, int first_token, int first_step, int stride)
+  __device__ __forceinline__ StepReader(GemmArgs const& args, int first_unit, int first_token, int first_step,
+                                        int stride)
       : left_(args.k - (threadIdx.x % 4 + first_step * 4) * 32), stride_(stride), tokens_inside_(0) {
     int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
     int const atoms = (args.k / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
@@ -83,7 +86,8 @@ class StepReader {
       } else if (row < args.m) {
         tokens_inside_ |= 1u << (i - Config::kUnits);
       }
-      codes_[i] = (weight ? b_codes : a_codes) + code_offset(row, static_cast<int32_t>(weight ? args.b_stride : args.a_stride), t);
+      codes_[i] = (weight ? b_codes : a_codes) +
+                  code_offset(row, static_cast<int32_t>(weight ? args.b_stride : args.a_stride), t);
       scales_[i] = (weight ? b_scales : a_scales) + scale_word_offset<kFormat>(row, atoms, t);
     }
   }
@@ -113,7 +117,8 @@ class StepReader {
 
 // Words [first, first + kWords) of row i of a slot, dequantised.
 template <class Config, int kWords>
-__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int first, uint32_t (&pairs)[kWords][4]) {
+__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int first,
+                                         uint32_t (&pairs)[kWords][4]) {
   uint32_t words[kWords];
   if constexpr (kWords == 4) {
     uint4 const v = shared_load16(code_slot + i * 512);
@@ -123,7 +128,8 @@ __device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_byte
     words[0] = v.x, words[1] = v.y;
   }
   uint32_t const scales = scale_bytes + i * 128;
-  BlockFactors<Config::kFormat> const factors(Config::kFormat == Format::kNvfp4 ? shared_load2(scales) : shared_load1(scales));
+  BlockFactors<Config::kFormat> const factors(Config::kFormat == Format::kNvfp4 ? shared_load2(scales)
+                                                                                : shared_load1(scales));
 #pragma unroll
   for (int w = 0; w < kWords; ++w) dequantize_word(words[w], factors.of_word(first + w), pairs[w]);
 }
@@ -144,12 +150,14 @@ __device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale
     for (int strip = 0; strip < Config::kStrips; ++strip) {
       uint32_t rows[2][kWords][4] = {};  // an odd last unit leaves zeros
       load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip, first, rows[0]);
-      if (2 * strip + 1 < Config::kUnits) load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, first, rows[1]);
+      if (2 * strip + 1 < Config::kUnits)
+        load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, first, rows[1]);
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          uint32_t const operand[4] = {rows[0][w][2 * j], rows[1][w][2 * j], rows[0][w][2 * j + 1], rows[1][w][2 * j + 1]};
+          uint32_t const operand[4] = {rows[0][w][2 * j], rows[1][w][2 * j], rows[0][w][2 * j + 1],
+                                       rows[1][w][2 * j + 1]};
 #pragma unroll
           for (int i = 0; i < Config::kTokenTiles; ++i) {
             mma_m16n8k16(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);

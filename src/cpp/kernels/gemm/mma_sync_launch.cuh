@@ -33,8 +33,8 @@ fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int
     int64_t const units = (part.n + kScaleAtomRows - 1) / kScaleAtomRows * (kScaleAtomRows / 8);
     dim3 const grid(static_cast<unsigned>((units + Config::kUnits - 1) / Config::kUnits),
                     static_cast<unsigned>((part.m + Config::kTokens - 1) / Config::kTokens));
-    return launch({op, part.stream, part.flags, message}, reinterpret_cast<void const*>(mma_sync_gemm_kernel<Config>), grid,
-                  32 * used, args, used * Config::kWarpBytes);
+    return launch({op, part.stream, part.flags, message}, reinterpret_cast<void const*>(mma_sync_gemm_kernel<Config>),
+                  grid, 32 * used, args, used * Config::kWarpBytes);
   });
 }
 

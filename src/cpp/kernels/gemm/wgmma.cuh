@@ -85,8 +85,12 @@ template <class Config>
 struct SharedMap {
   uint32_t base;
 
-  __device__ __forceinline__ uint32_t unit(uint32_t slot) const { return base + Config::kUnitOffset + slot * Config::kUnitBytes; }
-  __device__ __forceinline__ uint32_t tokens(uint32_t slot) const { return base + Config::kTokenOffset + slot * Config::kTokenBytes; }
+  __device__ __forceinline__ uint32_t unit(uint32_t slot) const {
+    return base + Config::kUnitOffset + slot * Config::kUnitBytes;
+  }
+  __device__ __forceinline__ uint32_t tokens(uint32_t slot) const {
+    return base + Config::kTokenOffset + slot * Config::kTokenBytes;
+  }
   __device__ __forceinline__ uint32_t token_scales(uint32_t slot) const {
     return base + Config::kTokenScaleOffset + slot * Config::kTokenScaleBytes;
   }
@@ -98,12 +102,20 @@ struct SharedMap {
   }
 
   // Barriers. Full ones of copies complete by their bytes; the others by an arrival of every warp that is done.
-  __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const { return base + Config::kBarrierOffset + slot * 8; }
+  __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const {
+    return base + Config::kBarrierOffset + slot * 8;
+  }
   __device__ __forceinline__ uint32_t unit_empty(uint32_t slot) const { return unit_full(Config::kUnits + slot); }
   __device__ __forceinline__ uint32_t token_full(uint32_t slot) const { return unit_full(2 * Config::kUnits + slot); }
-  __device__ __forceinline__ uint32_t token_empty(uint32_t slot) const { return token_full(Config::kTokenStages + slot); }
-  __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const { return token_full(2 * Config::kTokenStages + slot); }
-  __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const { return weight_full(Config::kWeightStages + slot); }
+  __device__ __forceinline__ uint32_t token_empty(uint32_t slot) const {
+    return token_full(Config::kTokenStages + slot);
+  }
+  __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const {
+    return token_full(2 * Config::kTokenStages + slot);
+  }
+  __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const {
+    return weight_full(Config::kWeightStages + slot);
+  }
 };
 
 // Byte of (row, 0) within a scale atom of 128 rows.
@@ -126,32 +138,38 @@ __device__ __forceinline__ LoadPosition load_position(WgmmaGemmArgs const& args,
 }
 
 template <class Config>
-__device__ __forceinline__ void load_tokens(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+__device__ __forceinline__ void load_tokens(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
+                                            uint32_t index) {
   if (index >= work.steps) return;
   LoadPosition const at = load_position<Config>(args, work, index);
   uint32_t const pass = index / Config::kTokenStages, slot = index % Config::kTokenStages, full = map.token_full(slot);
   mbarrier_wait(map.token_empty(slot), (pass & 1) ^ 1);
   mbarrier_arrive_expect(full, Config::kTokenBytes + Config::kTokenScaleBytes);
   tma_load_2d(map.tokens(slot), &args.a_map, at.step * Config::kStepBytes, at.tile.m0, full);
-  tma_load_3d(map.token_scales(slot), &args.a_scale_map, 0, at.step * Config::kAtoms, at.tile.m0 / kScaleAtomRows, full);
+  tma_load_3d(map.token_scales(slot), &args.a_scale_map, 0, at.step * Config::kAtoms, at.tile.m0 / kScaleAtomRows,
+              full);
 }
 
 template <class Config>
-__device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+__device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
+                                             uint32_t index) {
   if (index >= work.steps) return;
   LoadPosition const at = load_position<Config>(args, work, index);
-  uint32_t const pass = index / Config::kWeightStages, slot = index % Config::kWeightStages, full = map.weight_full(slot);
+  uint32_t const pass = index / Config::kWeightStages, slot = index % Config::kWeightStages,
+                 full = map.weight_full(slot);
   mbarrier_wait(map.weight_empty(slot), (pass & 1) ^ 1);
   mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
   tma_load_2d(map.weights(slot), &args.b_map, at.step * Config::kStepBytes, at.tile.n0, full);
-  tma_load_3d(map.weight_scales(slot), &args.b_scale_map, 0, at.step * Config::kAtoms, at.tile.n0 / kScaleAtomRows, full);
+  tma_load_3d(map.weight_scales(slot), &args.b_scale_map, 0, at.step * Config::kAtoms, at.tile.n0 / kScaleAtomRows,
+              full);
 }
 
 // The first copies, into free slots: the producer warps share them.
 template <class Config>
 __device__ __forceinline__ void start_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work) {
   if (threadIdx.x % 32 == 0) {
-    for (uint32_t i = threadIdx.x / 32; i < Config::kWeightStages + Config::kTokenStages; i += Config::kProducerThreads / 32) {
+    for (uint32_t i = threadIdx.x / 32; i < Config::kWeightStages + Config::kTokenStages;
+         i += Config::kProducerThreads / 32) {
       // Weights and activations of a step after each other.
       bool const tokens = i < 2 * Config::kTokenStages && i % 2 == 1;
       if (tokens) {
@@ -166,7 +184,8 @@ __device__ __forceinline__ void start_loading(WgmmaGemmArgs const& args, SharedM
 
 // After a piece of step `index`, by the warp whose turn it is.
 template <class Config>
-__device__ __forceinline__ void continue_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work, uint32_t index) {
+__device__ __forceinline__ void continue_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
+                                                 uint32_t index) {
   uint32_t const tokens = index + Config::kTokensAhead, weights = index + Config::kWeightsAhead;
   if (threadIdx.x % 32 == 0 && weights >= Config::kWeightStages) load_weights<Config>(args, map, work, weights);
   if (threadIdx.x % 32 == 0 && tokens >= Config::kTokenStages) load_tokens<Config>(args, map, work, tokens);
@@ -188,7 +207,7 @@ __device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Con
   RingPosition<Config::kTokenStages> raw{};
   RingPosition<Config::kUnits> ring{};
   uint32_t index = warp / Config::kPieces;  // of the step, through all tiles
-  int skip = warp / Config::kPieces;  // steps until this warp's next one
+  int skip = warp / Config::kPieces;        // steps until this warp's next one
   raw.advance(skip);
   ring.advance(2 * skip + unit);
   for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
@@ -276,7 +295,8 @@ struct ConsumerPlace {
 template <class Config, int kCount>
 __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work,
                                               ConsumerPlace<Config> const& place,
-                                              RingPosition<Config::kWeightStages>& raw, RingPosition<Config::kUnits>& ring,
+                                              RingPosition<Config::kWeightStages>& raw,
+                                              RingPosition<Config::kUnits>& ring,
                                               float (&accumulator)[Config::kRowBlocks][kCount],
                                               float (&sum)[Config::kRowBlocks][kCount]) {
   constexpr int kBlocks = Config::kRowBlocks;
@@ -303,7 +323,8 @@ __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedM
     for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        uint32_t const address = slot_scales + place.scales[h] + b * 16 * 16;  // 16 bytes from row to row, within 32 rows
+        uint32_t const address =
+            slot_scales + place.scales[h] + b * 16 * 16;  // 16 bytes from row to row, within 32 rows
         uint32_t const scales = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
         factors[b][h] = BlockFactors<Config::kFormat>(inside ? scales : 0);
       }
@@ -361,7 +382,8 @@ __device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedM
       }
     }
     if constexpr (Config::kPromote) {
-      if (step + 1 == work.step_end || static_cast<uint32_t>(step - work.step_begin) % Config::kPromoteSteps == Config::kPromoteSteps - 1) {
+      if (step + 1 == work.step_end ||
+          static_cast<uint32_t>(step - work.step_begin) % Config::kPromoteSteps == Config::kPromoteSteps - 1) {
         wgmma_wait<0>();
 #pragma unroll
         for (int b = 0; b < kBlocks; ++b) {
@@ -390,7 +412,8 @@ __device__ __forceinline__ void reduce_partials(WgmmaGemmArgs const& args, uint3
   uint32_t const splits = static_cast<uint32_t>(args.splits);
   uint32_t const total = rows * kQuads;
   uint32_t const end = total * (rank + 1) / splits;
-  for (uint32_t i = total * rank / splits + threadIdx.x - Config::kProducerThreads; i < end; i += 128 * Config::kConsumers) {
+  for (uint32_t i = total * rank / splits + threadIdx.x - Config::kProducerThreads; i < end;
+       i += 128 * Config::kConsumers) {
     int const row = i / kQuads, column = n0 + i % kQuads * 4;
     if (column >= args.n) continue;
     uint32_t const address = base + (row * Config::kPartialPitch + i % kQuads * 4) * 4;
@@ -412,15 +435,16 @@ __device__ __forceinline__ void reduce_partials(WgmmaGemmArgs const& args, uint3
 
 // Stores a thread's two columns of a 64-row block. sum: as wgmma leaves it.
 template <class Config, int kCount>
-__device__ __forceinline__ void store_block(GemmArgs const& args, int m0, int n0, ConsumerPlace<Config> const& place, int block,
-                                    float const (&sum)[kCount]) {
+__device__ __forceinline__ void store_block(GemmArgs const& args, int m0, int n0, ConsumerPlace<Config> const& place,
+                                            int block, float const (&sum)[kCount]) {
   int const column = n0 + place.row(block), first_row = m0 + 2 * place.t;
   int const rows = args.m - first_row;
   if (column >= args.n) return;
   ColumnEpilogue<2> const epilogue(args, BlockFactors<Config::kFormat>::kUnshift, column);
   with_output(args, [&](auto* d, auto aligned) {
     using T = std::remove_pointer_t<decltype(d)>;
-    int64_t const pitch = args.d_stride * static_cast<int64_t>(sizeof(T));  // in bytes: an address takes fewer instructions
+    int64_t const pitch =
+        args.d_stride * static_cast<int64_t>(sizeof(T));  // in bytes: an address takes fewer instructions
     auto* p = reinterpret_cast<char*>(d + first_row * args.d_stride + column);
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
@@ -428,7 +452,8 @@ __device__ __forceinline__ void store_block(GemmArgs const& args, int m0, int n0
       for (int e = 0; e < 2; ++e) {
         float const x = sum[4 * i + e], y = sum[4 * i + 2 + e];
         float const out[2] = {epilogue.apply(place.swap ? y : x, 0), epilogue.apply(place.swap ? x : y, 1)};
-        if (8 * i + e < rows) store_outputs<decltype(aligned)::value>(reinterpret_cast<T*>(e == 0 ? p : p + pitch), out);
+        if (8 * i + e < rows)
+          store_outputs<decltype(aligned)::value>(reinterpret_cast<T*>(e == 0 ? p : p + pitch), out);
       }
       p += 8 * pitch;
     }
@@ -481,7 +506,8 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
       });
     }
     cluster_sync();
-    reduce_partials<Config>(args, map.base, position.m0, position.n0, rows, blockIdx.x % static_cast<uint32_t>(args.splits));
+    reduce_partials<Config>(args, map.base, position.m0, position.n0, rows,
+                            blockIdx.x % static_cast<uint32_t>(args.splits));
     cluster_sync();  // the others may still read this CTA's sums
   }
 }

@@ -15,7 +15,6 @@
 
 namespace fp4aot {
 
-
 using TensorMapEncode = decltype(&cuTensorMapEncodeTiled);
 
 // From the driver that is loaded, so that the image does not link to it. Null if the driver has none.
@@ -41,15 +40,16 @@ inline CUresult encode_codes(CUtensorMap* map, uint8_t const* codes, int64_t row
   cuuint32_t const box[2] = {box_bytes, box_rows};
   cuuint32_t const element_strides[2] = {1, 1};
   return tensor_map_encode()(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<uint8_t*>(codes), sizes, strides, box,
-                             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 template <class Config>
 cudaError_t prepare_wgmma_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
-    return cudaFuncSetAttribute(wgmma_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSharedBytes);
+    return cudaFuncSetAttribute(wgmma_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                Config::kSharedBytes);
   });
 }
 
@@ -71,7 +71,8 @@ template <class Config>
 fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, int splits, int sms, Message* message) {
   cudaError_t error = prepare_wgmma_gemm<Config>(p.device.index);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
-  if (tensor_map_encode() == nullptr) return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
+  if (tensor_map_encode() == nullptr)
+    return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
 
   WgmmaGemmArgs args = {};
   static_cast<GemmArgs&>(args) = gemm_args(p);
@@ -84,7 +85,8 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, int
   int64_t const atoms = (p.k / kVector<Config::kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
   if (result == CUDA_SUCCESS) result = encode_scales(&args.a_scale_map, p.a_scales, p.m, atoms, Config::kAtoms, 1);
   if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Config::kAtoms, 2);
-  if (result != CUDA_SUCCESS) return gemm_failed(message, op, "cuTensorMapEncodeTiled", result, "sizes or strides too large");
+  if (result != CUDA_SUCCESS)
+    return gemm_failed(message, op, "cuTensorMapEncodeTiled", result, "sizes or strides too large");
   args.m_tiles = static_cast<int32_t>((p.m + Config::kTokens - 1) / Config::kTokens);
   args.n_tiles = static_cast<int32_t>((p.n + Config::kRows - 1) / Config::kRows);
   args.tiles = args.m_tiles * args.n_tiles;
@@ -113,7 +115,8 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, int
   config.numAttrs = count;
   error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
   if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
+  return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, config.blockDim.x,
+                       config.dynamicSmemBytes);
 }
 
 template <class Config>

@@ -14,9 +14,9 @@ namespace fp4aot {
 struct WgmmaGemmArgs : GemmArgs {
   CUtensorMap a_map, b_map;              // the codes, uint8 [rows, k/2]; boxes of kStepBytes columns
   CUtensorMap a_scale_map, b_scale_map;  // uint32 [row block][atom][128]; boxes of kAtoms atoms, of b two row blocks
-  int32_t m_tiles, n_tiles, tiles;  // tiles = m_tiles * n_tiles
-  int32_t steps;                    // ceil(k / 128)
-  int32_t splits;                   // = CTAs of a cluster: each takes a share of the steps of the cluster's tile
+  int32_t m_tiles, n_tiles, tiles;       // tiles = m_tiles * n_tiles
+  int32_t steps;                         // ceil(k / 128)
+  int32_t splits;                        // = CTAs of a cluster: each takes a share of the steps of the cluster's tile
 };
 
 // A tile is 256 weight rows (n) x kTokens activation rows (m).
@@ -26,9 +26,9 @@ struct WgmmaConfig {
   static constexpr int kTokens = kTokensValue;
   static_assert(kTokens == 32 || kTokens == 64 || kTokens == 128);
   static constexpr int kRows = 256;
-  static constexpr int kRowBlocks = kTokens >= 64 ? 2 : 1;    // 64-row products a consumer warpgroup holds
-  static constexpr int kGroupRows = 64 * kRowBlocks;          // weight rows of a consumer warpgroup
-  static constexpr int kConsumers = kRows / kGroupRows;       // warpgroups
+  static constexpr int kRowBlocks = kTokens >= 64 ? 2 : 1;  // 64-row products a consumer warpgroup holds
+  static constexpr int kGroupRows = 64 * kRowBlocks;        // weight rows of a consumer warpgroup
+  static constexpr int kConsumers = kRows / kGroupRows;     // warpgroups
   static constexpr int kProducers = kRowBlocks;
   static constexpr int kProducerThreads = 128 * kProducers;
   static constexpr int kThreads = 128 * (kConsumers + kProducers);
@@ -78,7 +78,8 @@ struct WgmmaConfig {
   static constexpr int kBarrierOffset = kWeightScaleOffset + kWeightStages * kWeightScaleBytes;
   static constexpr int kBarriers = 2 * (kWeightStages + kTokenStages + kUnits);
   static_assert(kTokenOffset % 1024 == 0 && kTokenBytes % 512 == 0, "the 64-byte swizzle repeats every 512 bytes");
-  static_assert(kWeightOffset % 128 == 0 && kTokenScaleOffset % 128 == 0 && kWeightScaleOffset % 128 == 0 && kBarrierOffset % 8 == 0);
+  static_assert(kWeightOffset % 128 == 0 && kTokenScaleOffset % 128 == 0 && kWeightScaleOffset % 128 == 0 &&
+                kBarrierOffset % 8 == 0);
 
   // Partial sums of a split tile, [kTokens][kRows] floats, over the then idle rings. The padding spreads the rows that a
   // warp writes together over the banks.
