@@ -65,7 +65,7 @@ struct BlockFactors<Format::kNvfp4> {
  private:
   // One e4m3 byte in each half to bf16, times 2^119.
   __device__ __forceinline__ static uint32_t convert(uint32_t halves) {
-    uint32_t const nan = (halves + 0x00010001u) & 0x00800080u;    // 0x7F + 1 carries into bit 7
+    uint32_t const nan = (halves + 0x00010001u) & 0x00800080u;     // 0x7F + 1 carries into bit 7
     uint32_t const f = multiply_bf16x2(halves << 4, 0x7B807B80u);  // (e4m3 * 2^-120) * 2^120
     return multiply_bf16x2(f, 0x7B007B00u) | nan;                  // * 2^119; 480 * 2^119 | bit 7 is a NaN
   }
@@ -87,7 +87,9 @@ struct BlockFactors<Format::kMxfp4> {
     factor.second = __byte_perm(y, 0, 0x1010);
   }
   __device__ __forceinline__ Factor<Format::kMxfp4> of_word(int) const { return factor; }
-  __device__ __forceinline__ static Factor<Format::kMxfp4> of_half(uint32_t bytes, int) { return BlockFactors(bytes).factor; }
+  __device__ __forceinline__ static Factor<Format::kMxfp4> of_half(uint32_t bytes, int) {
+    return BlockFactors(bytes).factor;
+  }
 };
 
 // Eight codes of one scale block to bf16: pairs[i] holds k = i (low half) and k = i + 4 of the word.
