@@ -34,9 +34,9 @@ static int launch(void const*, Message* message) {
 }
 
 static size_t workspace(void const*) { return WORKSPACE; }
-static char const* tactic_name(int32_t tactic) { return tactic == 0 ? "zero" : tactic == 1 ? "one" : "two"; }
-static bool tactic_valid(void const*, int32_t tactic) { return tactic != 1; }
-static int32_t default_tactic(void const*) { return 2; }
+static char const* tactic_name(int32_t tactic) { return tactic == 1 ? "one" : tactic == 2 ? "two" : "three"; }
+static bool tactic_valid(void const*, int32_t tactic) { return tactic != 2; }
+static int32_t default_tactic(void const*) { return 3; }
 
 static Slot make_slot() {
   Slot slot{};

@@ -220,6 +220,25 @@ def test_last_error_belongs_to_its_thread():
     assert "k = 24" in c_abi.error(LIBRARY)
 
 
+@pytest.mark.parametrize("size", [2**20, 2**40, 2**63, 2**64 - 1])
+def test_struct_size_is_garbage(size):
+    """Refused by its value: reading so far to look for set fields could leave the caller's memory."""
+    call = Quantization()
+    assert call.run(struct_size=size) == c_abi.INVALID_ARGUMENT
+    assert str(size) in c_abi.error(LIBRARY)
+
+
+@pytest.mark.parametrize("op", ["swizzle_scales", "unswizzle_scales"])
+def test_buffer_beyond_int64(op):
+    """2^48 rows of 32767 columns need 2^63 bytes, which no size holds."""
+    memory = aligned(1024)
+    params = c_abi.ScaleLayout(struct_size=ctypes.sizeof(c_abi.ScaleLayout), device=c_abi.CPU, rows=2**48, columns=32767,
+                               linear=memory.ctypes.data, linear_stride=32767, swizzled=memory.ctypes.data,
+                               swizzled_bytes=2**63 - 1)  # fmt: skip
+    assert getattr(LIBRARY, f"fp4aot_{op}")(params) == c_abi.INVALID_ARGUMENT
+    assert "swizzled has" in c_abi.error(LIBRARY)
+
+
 def test_tactic_functions_refuse_bad_arguments():
     count = ctypes.c_size_t(4)
     name = ctypes.c_char_p()
@@ -249,7 +268,7 @@ def test_sizes_beyond_32_bits_are_computed_exactly():
     assert f"{rows * 256} are needed" in c_abi.error(LIBRARY)
     assert call.run(**changes, scale_layout=c_abi.LINEAR) == c_abi.INVALID_ARGUMENT
     assert f"{rows * 256} are needed" in c_abi.error(LIBRARY)
-    gemm = c_abi.Gemm(struct_size=ctypes.sizeof(c_abi.Gemm), device=c_abi.CPU, tactic=-1, m=rows, n=8, k=4096)
+    gemm = c_abi.Gemm(struct_size=ctypes.sizeof(c_abi.Gemm), device=c_abi.CPU, tactic=0, m=rows, n=8, k=4096)
     gemm.a_stride = gemm.b_stride = 2048
     gemm.d_stride, gemm.d_dtype = 8, c_abi.BF16
     size, count = ctypes.c_size_t(), ctypes.c_size_t()

@@ -27,7 +27,7 @@ import ctypes, json, sys
 sys.path.insert(0, sys.argv[1])
 import c_abi
 library = c_abi.load()
-gemm = c_abi.Gemm(struct_size=ctypes.sizeof(c_abi.Gemm), device=c_abi.CPU, tactic=-1, m=1, n=8, k=32, a_stride=16,
+gemm = c_abi.Gemm(struct_size=ctypes.sizeof(c_abi.Gemm), device=c_abi.CPU, tactic=0, m=1, n=8, k=32, a_stride=16,
                   b_stride=16, d_stride=8, d_dtype=1)
 buffer = (ctypes.c_ubyte * 8192)()
 address = (ctypes.addressof(buffer) + 1023) // 1024 * 1024
@@ -107,7 +107,7 @@ def test_newer_minor_with_more_slots_and_larger_slots(tmp_path):
     result = with_image(tmp_path, flags=["-DNEWER"], MINOR=7, SLOTS=40)
     assert result["gemm"][0] == c_abi.LAUNCH_FAILED
     assert result["supports"] == [1] * len(c_abi.OPS)
-    assert result["tactics"] == [c_abi.OK, [0, 2]]
+    assert result["tactics"] == [c_abi.OK, [1, 3]]
 
 
 def test_null_slot_is_unsupported(tmp_path):
@@ -138,18 +138,37 @@ def test_not_a_library(tmp_path):
     assert "libfp4aot_cpu.so" in message
 
 
+@pytest.mark.parametrize("left", ["a header", "a half", "all but a little"])
+def test_truncated_library(tmp_path, left):
+    """Mapping a file that ends early would kill the process at the first touch of what is missing."""
+    whole = installed.image_library("cpu").read_bytes()
+    size = {"a header": 4096, "a half": len(whole) // 2, "all but a little": len(whole) - 5000}[left]
+    (tmp_path / "libfp4aot_cpu.so").write_bytes(whole[:size])
+    done = installed.python(PROGRAM, str(Path(__file__).parent), "{}", env={"FP4AOT_IMAGE_DIR": str(tmp_path)})
+    status, message = json.loads(done.stdout.splitlines()[-1])["gemm"]
+    assert status == c_abi.NO_IMAGE
+    assert "libfp4aot_cpu.so" in message
+    assert f"{size} bytes" in message
+
+
+def test_image_without_a_name(tmp_path):
+    status, message = with_image(tmp_path, NAME="nullptr")["gemm"]
+    assert status == c_abi.NO_IMAGE
+    assert "expected 'cpu'" in message
+
+
 def test_tactics(tmp_path):
     result = with_image(tmp_path)
-    assert result["tactics"] == [c_abi.OK, [0, 2]]
-    assert result["default"] == [c_abi.OK, 2]
-    status, message = with_image(tmp_path, {"tactic": 1})["gemm"]
+    assert result["tactics"] == [c_abi.OK, [1, 3]]
+    assert result["default"] == [c_abi.OK, 3]
+    status, message = with_image(tmp_path, {"tactic": 2})["gemm"]
     assert status == c_abi.INVALID_ARGUMENT
-    assert "one" in message
+    assert "two" in message
     assert "list_tactics" in message
-    status, message = with_image(tmp_path, {"tactic": 3})["gemm"]
+    status, message = with_image(tmp_path, {"tactic": 4})["gemm"]
     assert status == c_abi.INVALID_ARGUMENT
-    assert "tactic = 3" in message
-    assert "0..2" in message
+    assert "tactic = 4" in message
+    assert "1..3" in message
 
 
 def test_workspace(tmp_path):

@@ -25,6 +25,7 @@ constexpr OpInfo kOps[] = {
 template <typename Params>
 fp4aot_status adapt(fp4aot_op op, Params const* given, Params* storage, Params const** adapted) {
   constexpr size_t kOldest = sizeof(Params);  // of ABI 1.0; stays when fields are appended
+  constexpr size_t kRoomToGrow = 1024;        // beyond it struct_size is garbage, and reading so far would be unsafe
   if (given == nullptr) return fail(FP4AOT_INVALID_ARGUMENT, "%s: params is NULL.", kOps[op].name);
   size_t const size = given->struct_size;
   *adapted = given;
@@ -33,6 +34,12 @@ fp4aot_status adapt(fp4aot_op op, Params const* given, Params* storage, Params c
     return fail(FP4AOT_INVALID_ARGUMENT,
                 "%s: struct_size = %zu is not allowed; set it to sizeof(the struct), which is at least %zu.",
                 kOps[op].name, size, kOldest);
+  }
+  if (size > sizeof(Params) + kRoomToGrow) {
+    return fail(
+        FP4AOT_INVALID_ARGUMENT,
+        "%s: struct_size = %zu is larger than any version of the struct (%zu here). Set it to sizeof(the struct).",
+        kOps[op].name, size, sizeof(Params));
   }
   auto const* const bytes = reinterpret_cast<unsigned char const*>(given);
   for (size_t i = sizeof(Params); i < size; i++) {
@@ -54,18 +61,17 @@ fp4aot_status check_tactic(fp4aot_op op, Slot const& slot, void const* params, i
   if (tactic == FP4AOT_TACTIC_DEFAULT) return FP4AOT_OK;
   if (slot.tactic_count == 0) {
     return fail(FP4AOT_INVALID_ARGUMENT,
-                "%s: tactic = %d does not exist; this image has no choice of tactics. Use -1, the default.",
+                "%s: tactic = %d does not exist; this image has no choice of tactics. Use 0, the default.",
                 kOps[op].name, tactic);
   }
-  if (tactic < 0 || tactic >= slot.tactic_count) {
-    return fail(FP4AOT_INVALID_ARGUMENT,
-                "%s: tactic = %d does not exist; this image has %d (0..%d), or -1 for the default.", kOps[op].name,
-                tactic, slot.tactic_count, slot.tactic_count - 1);
+  if (tactic < 1 || tactic > slot.tactic_count) {
+    return fail(FP4AOT_INVALID_ARGUMENT, "%s: tactic = %d does not exist; this image has 1..%d, and 0 for the default.",
+                kOps[op].name, tactic, slot.tactic_count);
   }
   if (slot.tactic_valid(params, tactic)) return FP4AOT_OK;
   return fail(
       FP4AOT_INVALID_ARGUMENT,
-      "%s: tactic %d (%s) cannot run these sizes, strides or types. fp4aot_list_tactics gives those that can; -1 is "
+      "%s: tactic %d (%s) cannot run these sizes, strides or types. fp4aot_list_tactics gives those that can; 0 is "
       "always valid.",
       kOps[op].name, tactic, slot.tactic_name(tactic));
 }
@@ -195,7 +201,7 @@ fp4aot_status fp4aot_list_tactics(fp4aot_op op, void const* params, int32_t* tac
   if (count == nullptr) return fail(FP4AOT_INVALID_ARGUMENT, "fp4aot_list_tactics: count is NULL.");
   return with_slot(op, params, [&](void const* p, fp4aot::Slot const& slot) {
     size_t valid = 0;
-    for (int32_t tactic = 0; tactic < slot.tactic_count; tactic++) {
+    for (int32_t tactic = 1; tactic <= slot.tactic_count; tactic++) {
       if (!slot.tactic_valid(p, tactic)) continue;
       if (tactics != nullptr && valid < *count) tactics[valid] = tactic;
       valid++;
@@ -219,7 +225,7 @@ fp4aot_status fp4aot_tactic_name(fp4aot_op op, fp4aot_device device, int32_t tac
   Binding const* binding = nullptr;
   fp4aot::Slot const* slot = nullptr;
   FP4AOT_RETURN_IF_ERROR(find_slot(op, device, &binding, &slot));
-  if (tactic < 0 || tactic >= slot->tactic_count) {
+  if (tactic < 1 || tactic > slot->tactic_count) {
     return fail(FP4AOT_INVALID_ARGUMENT, "%s: tactic = %d does not exist; image %s has %d of them.", fp4aot_op_name(op),
                 tactic, binding->image->name, slot->tactic_count);
   }

@@ -14,13 +14,10 @@ namespace {
 using Long = long long;
 
 // FP4AOT_CHECK_POINTERS=1: ask the driver where each pointer of a CUDA call points.
-bool checks_pointers() {
-  static bool const on = [] {
-    char const* const value = std::getenv("FP4AOT_CHECK_POINTERS");
-    return value != nullptr && std::strcmp(value, "1") == 0;
-  }();
-  return on;
-}
+bool const checks_pointers = [] {
+  char const* const value = std::getenv("FP4AOT_CHECK_POINTERS");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}();
 
 // Checks the arguments of one call; the first failure wins.
 class Checker {
@@ -47,10 +44,10 @@ class Checker {
   void stride(char const* name, int64_t value, int64_t columns, int64_t rows, int64_t element_bytes) {
     if (!ok()) return;
     if (value < columns) {
-      status_ =
-          fail(FP4AOT_INVALID_ARGUMENT,
-               "%s: %s = %lld is not allowed; a row has %lld, so it must be at least that (rows may not overlap).", op_,
-               name, static_cast<Long>(value), static_cast<Long>(columns));
+      status_ = fail(FP4AOT_INVALID_ARGUMENT,
+                     "%s: %s = %lld is not allowed; a row has %lld, so it must be at least that (rows may not "
+                     "overlap). Pass a contiguous copy.",
+                     op_, name, static_cast<Long>(value), static_cast<Long>(columns));
       return;
     }
     int64_t bytes = 0;
@@ -96,7 +93,7 @@ class Checker {
                      "%s: %s = %p is misaligned; it must be a multiple of %zu bytes. Copy the view to a fresh buffer.",
                      op_, name, pointer, alignment);
     }
-    if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && checks_pointers()) on_device(name, pointer);
+    if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && checks_pointers) on_device(name, pointer);
   }
 
   void buffer(char const* name, int64_t bytes, int64_t needed, char const* shape) {
@@ -154,7 +151,12 @@ void scales(Checker* check, char const* name, void const* pointer, int64_t bytes
             int64_t columns) {
   bool const swizzled = layout == FP4AOT_SCALES_SWIZZLED;
   check->pointer(name, pointer, swizzled ? kScaleAlignment : 1);
-  check->buffer(name, bytes, swizzled ? swizzled_scale_bytes(rows, columns) : rows * columns,
+  // Each factor is at most 2^48, their product may be beyond int64; no buffer is.
+  __int128 const product =
+      swizzled ? static_cast<__int128>(round_up(rows, kScaleAtomRows)) * round_up(columns, kScaleAtomColumns)
+               : static_cast<__int128>(rows) * columns;
+  int64_t const needed = product < INT64_MAX ? static_cast<int64_t>(product) : INT64_MAX;
+  check->buffer(name, bytes < INT64_MAX ? bytes : INT64_MAX - 1, needed,
                 swizzled ? kSwizzledShape : "linear: rows * k/vec");
 }
 
@@ -173,8 +175,8 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p) {
   check.no_flags_but_pdl(p.flags);
   check.dtype("input_dtype", p.input_dtype);
   size(&check, "rows", p.rows, 0);
-  size(&check, "k", p.k, vector_of(op));
   check.multiple("k", p.k, vector_of(op), kPadK);
+  size(&check, "k", p.k, vector_of(op));
   int64_t const columns = is_silu_mul(op) ? 2 * p.k : p.k;
   check.stride("input_stride", p.input_stride, columns, p.rows, element_bytes(p.input_dtype));
   check.stride("codes_stride", p.codes_stride, p.k / 2, p.rows, 1);
@@ -221,8 +223,8 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p) {
   check.no_flags_but_pdl(p.flags);
   check.dtype("output_dtype", p.output_dtype);
   size(&check, "rows", p.rows, 0);
-  size(&check, "k", p.k, vector_of(op));
   check.multiple("k", p.k, vector_of(op), kPadK);
+  size(&check, "k", p.k, vector_of(op));
   check.stride("codes_stride", p.codes_stride, p.k / 2, p.rows, 1);
   check.multiple("codes_stride", p.codes_stride, 8, "Use k/2, or a padded row.");
   check.stride("output_stride", p.output_stride, p.k, p.rows, element_bytes(p.output_dtype));
@@ -280,10 +282,10 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_params const& p) {
   check.dtype("d_dtype", p.d_dtype);
   if (p.bias != nullptr) check.dtype("bias_dtype", p.bias_dtype);
   size(&check, "m", p.m, 0);
-  size(&check, "n", p.n, 8);
-  size(&check, "k", p.k, 32);
   check.multiple("k", p.k, 32, kPadK);
   check.multiple("n", p.n, 8, "Pad the weights with rows of zeros.");
+  size(&check, "n", p.n, 8);
+  size(&check, "k", p.k, 32);
   check.stride("a_stride", p.a_stride, p.k / 2, p.m, 1);
   check.stride("b_stride", p.b_stride, p.k / 2, p.n, 1);
   check.multiple("a_stride", p.a_stride, 16, "Copy the view to a fresh buffer.");

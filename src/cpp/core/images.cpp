@@ -1,9 +1,13 @@
 #include "core/images.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -16,6 +20,26 @@ namespace fp4aot::core {
 namespace {
 
 constexpr int kMaxDevices = 64;
+
+// A fork waits until nobody holds these, so that a child never inherits a lock whose owner it lacks. In this order:
+std::mutex info_mutex, bind_mutex, load_mutex;
+
+[[maybe_unused]] int const at_fork = pthread_atfork(
+    [] {
+      info_mutex.lock();
+      bind_mutex.lock();
+      load_mutex.lock();
+    },
+    [] {
+      load_mutex.unlock();
+      bind_mutex.unlock();
+      info_mutex.unlock();
+    },
+    [] {
+      load_mutex.unlock();
+      bind_mutex.unlock();
+      info_mutex.unlock();
+    });
 
 std::string environment(char const* name) {
   char const* const value = std::getenv(name);
@@ -41,6 +65,32 @@ std::string image_path(std::string const& name) {
   return "";
 }
 
+// Why a file cannot be mapped as a library, or "": a truncated one would end the process with SIGBUS instead.
+std::string truncation(std::string const& path) {
+  FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return "it cannot be read";
+  Elf64_Ehdr header{};
+  bool const read = std::fread(&header, sizeof header, 1, file) == 1;
+  uint64_t needed = sizeof header;
+  if (read && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+    needed = std::max<uint64_t>(needed, header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize);
+    for (int i = 0; i < header.e_phnum; i++) {
+      Elf64_Phdr segment{};
+      if (std::fseek(file, static_cast<long>(header.e_phoff + uint64_t(i) * header.e_phentsize), SEEK_SET) != 0 ||
+          std::fread(&segment, sizeof segment, 1, file) != 1) {
+        break;  // the header's own end is beyond the file's: `needed` tells
+      }
+      if (segment.p_type == PT_LOAD) needed = std::max<uint64_t>(needed, segment.p_offset + segment.p_filesz);
+    }
+  }
+  std::fseek(file, 0, SEEK_END);
+  auto const size = static_cast<uint64_t>(std::ftell(file));
+  std::fclose(file);
+  if (size >= needed) return "";  // whatever else is wrong with it, dlopen says
+  return path + " is truncated: it has " + std::to_string(size) + " bytes of " + std::to_string(needed) +
+         ". Reinstall fp4aot";
+}
+
 struct Loaded {
   Image const* image = nullptr;
   std::string path, error;
@@ -55,6 +105,8 @@ Loaded load_once(std::string const& name) {
                    "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
     return result;
   }
+  result.error = truncation(result.path);
+  if (!result.error.empty()) return result;
   void* const library = dlopen(result.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     result.error = std::string("it cannot be loaded: ") + dlerror();
@@ -68,8 +120,9 @@ Loaded load_once(std::string const& name) {
     result.error = result.path + " has image ABI " + std::to_string(image->abi_major) + "." +
                    std::to_string(image->abi_minor) + ", this libfp4aot.so needs major " +
                    std::to_string(FP4AOT_ABI_MAJOR) + ". Install core and images from the same wheel";
-  } else if (name != image->name) {
-    result.error = result.path + " calls itself '" + image->name + "', expected '" + name + "'";
+  } else if (image->name == nullptr || name != image->name) {
+    result.error =
+        result.path + " calls itself '" + (image->name != nullptr ? image->name : "") + "', expected '" + name + "'";
   } else {
     result.image = image;
   }
@@ -114,10 +167,13 @@ std::string cuda_version(int version) {
 
 }  // namespace
 
-std::vector<ImageEntry> const& image_table() {
-  static std::vector<ImageEntry> const table = {FP4AOT_IMAGE_TABLE};
-  return table;
-}
+// These are made when the library is loaded: a lazily made one has a guard, which a fork could catch locked.
+std::vector<ImageEntry> const table = {FP4AOT_IMAGE_TABLE};
+std::string const forced = environment("FP4AOT_FORCE_IMAGE");
+
+std::vector<ImageEntry> const& image_table() { return table; }
+
+std::mutex& information_mutex() { return info_mutex; }
 
 Choice choose_image(int major, int minor) {
   std::string known;  // "sm90a for 9.0"
@@ -149,10 +205,7 @@ std::string driver_complaint(ImageEntry const& entry, Image const& image) {
          ". Update the NVIDIA driver, or build fp4aot with an older toolkit";
 }
 
-std::string const& forced_image() {
-  static std::string const name = environment("FP4AOT_FORCE_IMAGE");
-  return name;
-}
+std::string const& forced_image() { return forced; }
 
 std::string installed_images() {
   std::string names;
@@ -163,9 +216,8 @@ std::string installed_images() {
 }
 
 Image const* load_image(std::string const& name, std::string* path, std::string* error) {
-  static std::mutex mutex;
+  std::lock_guard<std::mutex> const lock(load_mutex);
   static std::map<std::string, Loaded> loaded;  // failures are kept too: a file that appears later needs a new process
-  std::lock_guard<std::mutex> const lock(mutex);
   auto found = loaded.find(name);
   if (found == loaded.end()) found = loaded.emplace(name, load_once(name)).first;
   *path = found->second.path;
@@ -175,7 +227,6 @@ Image const* load_image(std::string const& name, std::string* path, std::string*
 
 fp4aot_status bind(fp4aot_device device, Binding const** binding) {
   static std::atomic<Binding const*> bindings[kMaxDevices + 1];  // the last is the CPU's
-  static std::mutex mutex;
   bool const cpu = device.type == FP4AOT_CPU;
   if (!cpu && device.type != FP4AOT_CUDA) {
     return fail(FP4AOT_INVALID_ARGUMENT, "device.type = %d is not allowed; use FP4AOT_CPU (1) or FP4AOT_CUDA (2).",
@@ -188,7 +239,7 @@ fp4aot_status bind(fp4aot_device device, Binding const** binding) {
   std::atomic<Binding const*>& slot = bindings[cpu ? kMaxDevices : device.index];
   *binding = slot.load(std::memory_order_acquire);
   if (*binding != nullptr) return FP4AOT_OK;
-  std::lock_guard<std::mutex> const lock(mutex);
+  std::lock_guard<std::mutex> const lock(bind_mutex);
   *binding = slot.load(std::memory_order_acquire);
   if (*binding != nullptr) return FP4AOT_OK;
   Binding made{};

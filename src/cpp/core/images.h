@@ -2,6 +2,7 @@
 #ifndef FP4AOT_CORE_IMAGES_H_
 #define FP4AOT_CORE_IMAGES_H_
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,10 @@ fp4aot_status bind(fp4aot_device device, Binding const** binding);
 // The op's slot in the device's image; FP4AOT_UNSUPPORTED if the image lacks it.
 fp4aot_status find_slot(fp4aot_op op, fp4aot_device device, Binding const** binding, Slot const** slot);
 
-// FP4AOT_FORCE_IMAGE, or "" (read once).
+// Held while NVML is asked; a fork waits for it.
+std::mutex& information_mutex();
+
+// FP4AOT_FORCE_IMAGE, or "" (read when the library is loaded).
 std::string const& forced_image();
 
 // "cpu, sm90a": the images whose files are in this installation.

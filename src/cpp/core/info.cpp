@@ -64,6 +64,7 @@ std::string device_json(NvmlDevice const& device) {
 }  // namespace
 
 std::string info_json() {
+  std::lock_guard<std::mutex> const lock(information_mutex());
   NvmlReport const nvml = ask_nvml();
   std::string images, devices;
   for (ImageEntry const& entry : image_table()) images += (images.empty() ? "" : ", ") + image_json(entry);

@@ -24,7 +24,7 @@ struct Message {
 struct Slot {
   fp4aot_status (*launch)(void const* params, Message* message);
   size_t (*workspace_size)(void const* params);  // null: needs none
-  int32_t tactic_count;                          // 0: no choice
+  int32_t tactic_count;                          // tactics are numbered 1..tactic_count; 0: no choice
   char const* (*tactic_name)(int32_t tactic);
   bool (*tactic_valid)(void const* params, int32_t tactic);  // for these sizes, strides and types
   int32_t (*default_tactic)(void const* params);             // always a valid one

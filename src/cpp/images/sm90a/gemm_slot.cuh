@@ -77,7 +77,7 @@ struct GemmSlot {
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
 
   static int32_t default_tactic(void const* params) {
-    return gemm_default_tactic(cast(params), multiprocessors(cast(params).device.index));
+    return gemm_default_tactic(cast(params), multiprocessors(cast(params).device.index)) + 1;
   }
 
   // default_tactic, remembering a thread's latest answers: weighing all tactics takes longer than a launch's other checks.
@@ -101,7 +101,7 @@ struct GemmSlot {
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
     int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
-    GemmTactic const tactic = gemm_tactic(number);
+    GemmTactic const tactic = gemm_tactic(number - 1);  // policy.h counts from 0
     if (tactic.mma_sync) {
       return with_mma_sync(tactic.tile, [&](auto config) {
         return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
@@ -113,10 +113,10 @@ struct GemmSlot {
   }
 
   static char const* tactic_name(int32_t tactic) {
-    return tactic >= 0 && tactic < kGemmTacticCount ? kGemmTacticNames[tactic] : nullptr;
+    return tactic >= 1 && tactic <= kGemmTacticCount ? kGemmTacticNames[tactic - 1] : nullptr;
   }
 
-  static bool tactic_valid(void const* params, int32_t tactic) { return gemm_tactic_valid(cast(params), tactic); }
+  static bool tactic_valid(void const* params, int32_t tactic) { return gemm_tactic_valid(cast(params), tactic - 1); }
 
   static void preload() {
     int device = 0;

@@ -12,7 +12,7 @@
  *   Bit-exact rules of quantisation and their edge cases are in formats.h.
  *
  * Every op is one function fp4aot_<op>(params) and one fp4aot_<op>_workspace_size(params, &bytes), listed in ops.def.
- *   - Set struct_size to sizeof(the struct) and zero-initialise the rest: unknown trailing fields are then defaults.
+ *   - Set struct_size to sizeof(the struct) and zero-initialise the rest: zero is every optional field's default.
  *   - Work is queued on `stream` (a cudaStream_t/CUstream; ignored on the CPU, where the call returns when done).
  *     Nothing is allocated or synchronised; every call may be captured in a CUDA graph and made from any thread.
  *   - Arguments are checked before anything is queued. On failure the status says what kind of error it was and
@@ -175,7 +175,7 @@ typedef struct fp4aot_gemm_params {
   size_t workspace_bytes;
 } fp4aot_gemm_params;
 
-#define FP4AOT_TACTIC_DEFAULT (-1)
+#define FP4AOT_TACTIC_DEFAULT 0
 
 /* One pair of functions for each op. workspace_size checks the sizes but not the pointers. */
 #define FP4AOT_OP(name, params)                          \
@@ -192,7 +192,8 @@ typedef enum fp4aot_op {
   FP4AOT_OP_COUNT
 } fp4aot_op;
 
-/* Tactics: every kernel x run-time choice of an op has a number (stable within an ABI major) and a readable name.
+/* Tactics: every kernel x run-time choice of an op has a number from 1 on (stable within an ABI major) and a readable
+ * name; 0 lets the image choose.
  * fp4aot_list_tactics writes at most *count numbers that are valid for these params and sets *count to how many are;
  * params is the op's struct (pointers in it may be NULL). Ops without a choice have none. */
 FP4AOT_API fp4aot_status fp4aot_list_tactics(fp4aot_op op, void const* params, int32_t* tactics, size_t* count);

@@ -27,23 +27,13 @@ inline void check(fp4aot_status status) {
   if (status != FP4AOT_OK) throw Error(status, fp4aot_last_error());
 }
 
-// A parameter struct with struct_size, device and stream set, `tactic` (where there is one) at its default, all else zero.
+// A parameter struct with struct_size, device and stream set and all else zero, which is every optional field's default.
 template <typename Params>
 Params params(fp4aot_device device, void* stream = nullptr) {
   Params p{};
   p.struct_size = sizeof(Params);
   p.device = device;
   p.stream = stream;
-  return p;
-}
-
-template <>
-inline fp4aot_gemm_params params(fp4aot_device device, void* stream) {
-  fp4aot_gemm_params p{};
-  p.struct_size = sizeof p;
-  p.device = device;
-  p.stream = stream;
-  p.tactic = FP4AOT_TACTIC_DEFAULT;
   return p;
 }
 
