@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 
 #include "fp4aot/fp4aot.h"
@@ -14,7 +15,8 @@
 
 namespace fp4aot::torch_binding {
 
-// Reads the arguments in the order of the schema; every one must be read, tensors are owned by what is returned.
+// Takes the arguments in the order of the schema. Tensors are owned by what is returned; nothing here throws, for an
+// exception between two arguments would leak the rest. When all are taken, read() them.
 class Stack {
  public:
   Stack(StableIValue* values, char const* op) : values_(values), op_(op) {}
@@ -58,6 +60,13 @@ void throw_status(fp4aot_status status);
 
 inline void check_status(fp4aot_status status) {
   if (status != FP4AOT_OK) throw_status(status);
+}
+
+// Reads the tensors that were given. A null handle is an optional argument that is None, or an output still to come.
+inline void read(std::initializer_list<Tensor*> tensors) {
+  for (Tensor* tensor : tensors) {
+    if (*tensor) tensor->read();
+  }
 }
 
 // Sets struct_size, device, stream and flags.

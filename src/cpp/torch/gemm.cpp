@@ -23,15 +23,17 @@ void gemm(GemmOp const& op, StableIValue* values, bool out) {
   Stack stack(values, op.name);
   Tensor d;
   if (out) d = stack.tensor("d (out)");
-  Tensor const a = stack.tensor("a");
-  Tensor const b = stack.tensor("b");
-  Tensor const a_scales = stack.tensor("a_scales");
-  Tensor const b_scales = stack.tensor("b_scales");
-  int32_t const dtype = out ? d.dtype() : stack.dtype();
-  Tensor const alpha = stack.optional_tensor("alpha");
-  Tensor const bias = stack.optional_tensor("bias");
+  Tensor a = stack.tensor("a");
+  Tensor b = stack.tensor("b");
+  Tensor a_scales = stack.tensor("a_scales");
+  Tensor b_scales = stack.tensor("b_scales");
+  int32_t dtype = out ? 0 : stack.dtype();
+  Tensor alpha = stack.optional_tensor("alpha");
+  Tensor bias = stack.optional_tensor("bias");
   int32_t const tactic = stack.option();
   bool const pdl = stack.boolean();
+  read({&d, &a, &b, &a_scales, &b_scales, &alpha, &bias});
+  if (out) dtype = d.dtype();
 
   a.check_codes();
   b.check_codes();
@@ -99,7 +101,9 @@ void boxed(StableIValue* values, uint64_t, uint64_t) {
 
 void define_gemm(torch::stable::detail::StableLibrary& library) {
   std::string const operands = "Tensor a, Tensor b, Tensor a_scales, Tensor b_scales, ";
-  std::string const options = "Tensor? alpha=None, Tensor? bias=None, int tactic=-1, bool pdl=False)";
+  std::string const options =
+      "Tensor? alpha=None, Tensor? bias=None, int tactic=" + std::to_string(FP4AOT_TACTIC_DEFAULT) +
+      ", bool pdl=False)";
   for (std::string const name : {"gemm_nvfp4", "gemm_mxfp4"}) {
     library.def((name + "(" + operands + "ScalarType out_dtype, " + options + " -> Tensor").c_str());
     library.def((name + "_out(Tensor(a!) d, " + operands + options + " -> ()").c_str());

@@ -50,10 +50,10 @@ void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
   int32_t rounding = FP4AOT_ROUND_CEIL;
   double epsilon = 0.0;
   if (out) {
-    codes = stack.tensor("codes (out)");
-    scales = stack.tensor("scales (out)");
+    codes = stack.tensor("codes (out[0])");
+    scales = stack.tensor("scales (out[1])");
   }
-  Tensor const input = stack.tensor("input");
+  Tensor input = stack.tensor("input");
   if (op.input == Input::kNormalised) weight = stack.tensor("weight");
   if (op.format == Format::kNvfp4) {
     global_scale = stack.optional_tensor("global_scale");
@@ -66,6 +66,7 @@ void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
   }
   int32_t const scale_layout = stack.option();
   bool const pdl = stack.boolean();
+  read({&codes, &scales, &input, &weight, &global_scale, &residual});
 
   Matrix const matrix = input.matrix();
   auto params = make_params<fp4aot_quantize_params>(input, pdl);
@@ -114,6 +115,9 @@ void quantize(QuantizeOp const& op, StableIValue* values, bool out) {
     codes.check_shape(codes_shape.sizes, codes_shape.dimensions);
     scales.check_device(params.device);
     scales.check_scales(scale_type(op.format));
+    if (scale_layout == FP4AOT_SCALES_LINEAR && params.k % vector_of(op.format) == 0) {
+      scales.check_linear_scales(params.rows, params.k / vector_of(op.format));
+    }
     params.codes_stride = codes.matrix().stride;
   } else {
     codes = Tensor::empty(aoti_torch_dtype_uint8(), codes_shape.sizes, codes_shape.dimensions, params.device, op.name,
@@ -136,12 +140,14 @@ void dequantize(DequantizeOp const& op, StableIValue* values, bool out) {
   Stack stack(values, op.name);
   Tensor output, global_scale;
   if (out) output = stack.tensor("output (out)");
-  Tensor const codes = stack.tensor("codes");
-  Tensor const scales = stack.tensor("scales");
+  Tensor codes = stack.tensor("codes");
+  Tensor scales = stack.tensor("scales");
   if (op.format == Format::kNvfp4) global_scale = stack.optional_tensor("global_scale");
-  int32_t const dtype = out ? output.dtype() : stack.dtype();
+  int32_t dtype = out ? 0 : stack.dtype();
   int32_t const scale_layout = stack.option();
   bool const pdl = stack.boolean();
+  read({&output, &codes, &scales, &global_scale});
+  if (out) dtype = output.dtype();
 
   codes.check_codes();
   Matrix const matrix = codes.matrix();
@@ -156,6 +162,9 @@ void dequantize(DequantizeOp const& op, StableIValue* values, bool out) {
   params.scales = scales.data<uint8_t>();
   params.scales_bytes = scales.numel();
   params.scale_layout = scale_layout;
+  if (scale_layout == FP4AOT_SCALES_LINEAR && params.k % vector_of(op.format) == 0) {
+    scales.check_linear_scales(params.rows, params.k / vector_of(op.format));
+  }
   if (global_scale) {
     global_scale.check_device(params.device);
     global_scale.check_float_scalar();

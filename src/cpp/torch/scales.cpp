@@ -15,8 +15,9 @@ void global_scale(StableIValue* values, uint64_t, uint64_t) {
   Stack stack(values, kName);
   Tensor output;
   if (kOut) output = stack.tensor("global_scale (out)");
-  Tensor const input = stack.tensor("input");
+  Tensor input = stack.tensor("input");
   bool const pdl = stack.boolean();
+  read({&output, &input});
 
   Matrix const matrix = input.matrix();
   auto params = make_params<fp4aot_global_scale_params>(input, pdl);
@@ -44,8 +45,9 @@ void swizzle(StableIValue* values, uint64_t, uint64_t) {
   Stack stack(values, kName);
   Tensor output;
   if (kOut) output = stack.tensor("swizzled (out)");
-  Tensor const scales = stack.tensor("scales");
+  Tensor scales = stack.tensor("scales");
   bool const pdl = stack.boolean();
+  read({&output, &scales});
 
   Matrix const matrix = scales.matrix();
   auto params = make_params<fp4aot_scale_layout_params>(scales, pdl);
@@ -74,10 +76,11 @@ void unswizzle(StableIValue* values, uint64_t, uint64_t) {
   Stack stack(values, kName);
   Tensor output;
   if (kOut) output = stack.tensor("scales (out)");
-  Tensor const swizzled = stack.tensor("swizzled");
+  Tensor swizzled = stack.tensor("swizzled");
   int64_t const rows = kOut ? 0 : stack.integer();
   int64_t const columns = kOut ? 0 : stack.integer();
   bool const pdl = stack.boolean();
+  read({&output, &swizzled});
 
   swizzled.check_scales(ScaleType::kAny);
   auto params = make_params<fp4aot_scale_layout_params>(swizzled, pdl);
@@ -96,6 +99,16 @@ void unswizzle(StableIValue* values, uint64_t, uint64_t) {
     params.linear_stride = columns;
     // Refused by the C ABI, but a tensor cannot be allocated with such sizes before it is asked.
     if (rows >= 0 && columns >= 1) {
+      int64_t needed = 0;
+      bool const measurable =
+          rows <= kMaxExtent && columns <= kMaxExtent &&
+          !__builtin_mul_overflow(round_up(rows, kScaleAtomRows), round_up(columns, kScaleAtomColumns), &needed);
+      if (!measurable || needed > params.swizzled_bytes) {
+        swizzled.fail("has " + std::to_string(params.swizzled_bytes) + " bytes; " + std::to_string(rows) + " rows of " +
+                      std::to_string(columns) + " scales take roundup(rows, 128) * roundup(columns, 4)" +
+                      (measurable ? " = " + std::to_string(needed) : std::string()) +
+                      ". Give the rows and columns that were swizzled.");
+      }
       int64_t const sizes[2] = {rows, columns};
       output = Tensor::empty(swizzled.dtype(), sizes, 2, params.device, kName, "scales");
     }

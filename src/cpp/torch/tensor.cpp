@@ -2,6 +2,7 @@
 
 #include <torch/headeronly/core/ScalarType.h>
 
+#include <iterator>
 #include <stdexcept>
 
 // In newer libtorch than the one this library targets: absent symbols are null at load time.
@@ -50,29 +51,54 @@ int32_t torch_dtype_e2m1x2() {
 }
 
 std::string dtype_text(int32_t dtype) {
-  struct Entry {
-    int32_t dtype;
-    char const* text;
-  };
-  Entry const entries[] = {
-      {aoti_torch_dtype_bfloat16(), "bfloat16"},
-      {aoti_torch_dtype_float16(), "float16"},
-      {aoti_torch_dtype_float32(), "float32"},
-      {aoti_torch_dtype_float64(), "float64"},
-      {aoti_torch_dtype_uint8(), "uint8"},
-      {aoti_torch_dtype_int8(), "int8"},
-      {aoti_torch_dtype_int16(), "int16"},
-      {aoti_torch_dtype_int32(), "int32"},
-      {aoti_torch_dtype_int64(), "int64"},
-      {aoti_torch_dtype_bool(), "bool"},
-      {aoti_torch_dtype_float8_e4m3fn(), "float8_e4m3fn"},
-      {aoti_torch_dtype_float8_e5m2(), "float8_e5m2"},
-      {torch_dtype_ue8m0(), "float8_e8m0fnu"},
-      {torch_dtype_e2m1x2(), "float4_e2m1fn_x2"},
-  };
-  for (Entry const& entry : entries) {
-    if (entry.dtype == dtype) return std::string("torch.") + entry.text;
-  }
+  // By torch's number, which its file formats fix.
+  static char const* const names[] = {"uint8",
+                                      "int8",
+                                      "int16",
+                                      "int32",
+                                      "int64",
+                                      "float16",
+                                      "float32",
+                                      "float64",
+                                      "complex32",
+                                      "complex64",
+                                      "complex128",
+                                      "bool",
+                                      "qint8",
+                                      "quint8",
+                                      "qint32",
+                                      "bfloat16",
+                                      "quint4x2",
+                                      "quint2x4",
+                                      "bits1x8",
+                                      "bits2x4",
+                                      "bits4x2",
+                                      "bits8",
+                                      "bits16",
+                                      "float8_e5m2",
+                                      "float8_e4m3fn",
+                                      "float8_e5m2fnuz",
+                                      "float8_e4m3fnuz",
+                                      "uint16",
+                                      "uint32",
+                                      "uint64",
+                                      "uint1",
+                                      "uint2",
+                                      "uint3",
+                                      "uint4",
+                                      "uint5",
+                                      "uint6",
+                                      "uint7",
+                                      "int1",
+                                      "int2",
+                                      "int3",
+                                      "int4",
+                                      "int5",
+                                      "int6",
+                                      "int7",
+                                      "float8_e8m0fnu",
+                                      "float4_e2m1fn_x2"};
+  if (dtype >= 0 && dtype < static_cast<int32_t>(std::size(names))) return std::string("torch.") + names[dtype];
   return "torch dtype number " + std::to_string(dtype);
 }
 
@@ -81,16 +107,12 @@ std::string device_text(fp4aot_device device) {
   return "cuda:" + std::to_string(device.index);
 }
 
-int32_t float_dtype(int32_t torch_dtype, char const* op, char const* name) {
+int32_t float_dtype(int32_t torch_dtype, char const* op, char const* name, char const* fix) {
   if (torch_dtype == aoti_torch_dtype_bfloat16()) return FP4AOT_BF16;
   if (torch_dtype == aoti_torch_dtype_float16()) return FP4AOT_FP16;
   if (torch_dtype == aoti_torch_dtype_float32()) return FP4AOT_FP32;
   throw std::invalid_argument(std::string(op) + ": " + name + " is " + dtype_text(torch_dtype) +
-                              "; allowed are torch.bfloat16, torch.float16 and torch.float32.");
-}
-
-Tensor::Tensor(AtenTensorHandle handle, char const* op, char const* name) : handle_(handle), op_(op), name_(name) {
-  read_metadata();
+                              "; allowed are torch.bfloat16, torch.float16 and torch.float32." + fix);
 }
 
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
@@ -114,17 +136,17 @@ void Tensor::reset() {
 
 Tensor Tensor::empty(int32_t dtype, int64_t const* sizes, int64_t dimensions, fp4aot_device device, char const* op,
                      char const* name) {
+  Tensor tensor(nullptr, op, name);
   int64_t strides[kMaxDimensions];
   int64_t stride = 1, numel = 1;
   for (int64_t i = dimensions - 1; i >= 0; --i) {
     strides[i] = stride;
-    numel *= sizes[i];
-    stride *= sizes[i] > 1 ? sizes[i] : 1;
+    if (__builtin_mul_overflow(numel, sizes[i], &numel) ||
+        __builtin_mul_overflow(stride, sizes[i] > 1 ? sizes[i] : 1, &stride)) {
+      tensor.fail("of shape " + sizes_text(sizes, dimensions) + " would be too large.");
+    }
   }
   int32_t const type = device.type == FP4AOT_CUDA ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu();
-  Tensor tensor;
-  tensor.op_ = op;
-  tensor.name_ = name;
   tensor.dimensions_ = dimensions;
   tensor.numel_ = numel;
   tensor.dtype_ = dtype;
@@ -134,7 +156,9 @@ Tensor Tensor::empty(int32_t dtype, int64_t const* sizes, int64_t dimensions, fp
   return tensor;
 }
 
-void Tensor::read_metadata() {
+void Tensor::read() {
+  bool defined = false;
+  if (aoti_torch_is_defined(handle_, &defined) != AOTI_TORCH_SUCCESS || !defined) fail("is None; it is required.");
   int32_t type = 0;
   bool const ok = aoti_torch_get_dim(handle_, &dimensions_) == AOTI_TORCH_SUCCESS &&
                   aoti_torch_get_numel(handle_, &numel_) == AOTI_TORCH_SUCCESS &&
@@ -144,8 +168,15 @@ void Tensor::read_metadata() {
                   aoti_torch_get_device_type(handle_, &type) == AOTI_TORCH_SUCCESS &&
                   aoti_torch_get_device_index(handle_, &device_.index) == AOTI_TORCH_SUCCESS;
   if (!ok) {
-    reset();  // the destructor does not run when a constructor throws
+    int32_t layout = 0;
+    if (aoti_torch_get_layout(handle_, &layout) == AOTI_TORCH_SUCCESS && layout != aoti_torch_layout_strided()) {
+      fail("is not a dense tensor; pass a dense (strided) one: .to_dense().");
+    }
     throw std::runtime_error(std::string(op_) + ": torch could not describe " + name_ + torch_error_text());
+  }
+  if (dimensions_ > kMaxDimensions) {
+    fail("has " + std::to_string(dimensions_) + " dimensions; at most " + std::to_string(kMaxDimensions) +
+         ". Reshape it to [rows, columns].");
   }
   device_.type = type == aoti_torch_device_type_cuda() ? FP4AOT_CUDA : FP4AOT_CPU;
   if (device_.type == FP4AOT_CPU) device_.index = 0;  // torch says -1
@@ -171,6 +202,7 @@ Matrix Tensor::matrix() const {
     fail("has stride " + std::to_string(strides_[last]) + " in its last dimension (shape " + shape_text() +
          "); it must be 1. Pass a copy: .contiguous().");
   }
+  if (sizes_[last] > kMaxExtent) fail("of shape " + shape_text() + " has too many columns; at most 2^60.");
   bool empty = false;
   for (int64_t i = 0; i < last; ++i) empty |= sizes_[i] == 0;
   if (empty) return {0, matrix.columns, matrix.columns};
@@ -187,12 +219,16 @@ Matrix Tensor::matrix() const {
            std::to_string(sizes_[last]) + ").");
     }
     expected = strides_[i] * sizes_[i];
-    matrix.rows *= sizes_[i];
+    if (__builtin_mul_overflow(matrix.rows, sizes_[i], &matrix.rows) || matrix.rows > kMaxExtent) {
+      fail("of shape " + shape_text() + " has too many rows; at most 2^60.");
+    }
   }
   return matrix;
 }
 
-int32_t Tensor::float_dtype() const { return torch_binding::float_dtype(dtype_, op_, name_); }
+int32_t Tensor::float_dtype() const {
+  return torch_binding::float_dtype(dtype_, op_, name_, " Convert it: .to(torch.bfloat16).");
+}
 
 void Tensor::check_codes() const {
   if (dtype_ == aoti_torch_dtype_uint8() || dtype_ == torch_dtype_e2m1x2()) return;
@@ -235,6 +271,15 @@ void Tensor::check_scale_dtype(ScaleType type) const {
 void Tensor::check_scales(ScaleType type) const {
   check_scale_dtype(type);
   check_contiguous();
+}
+
+void Tensor::check_linear_scales(int64_t rows, int64_t columns) const {
+  // Flat buffers are the C ABI's to measure, and so is what is too short, whatever its shape.
+  if (dimensions_ == 1 || static_cast<__int128>(rows) * columns > numel_) return;
+  if (dimensions_ > 1 && sizes_[dimensions_ - 1] == columns && matrix().rows == rows) return;
+  fail("has shape " + shape_text() + "; linear scales are [*, K/block], here " + std::to_string(rows) + " rows of " +
+       std::to_string(columns) + ", or a flat buffer. For scales in the tensor cores' order pass " +
+       "scale_layout=\"swizzled\".");
 }
 
 void Tensor::check_float_scalar() const {

@@ -13,7 +13,8 @@
 
 namespace fp4aot::torch_binding {
 
-constexpr int64_t kMaxDimensions = 64;  // torch's own limit
+constexpr int64_t kMaxDimensions = 64;            // torch has no limit; shapes are copied to arrays of this size
+constexpr int64_t kMaxExtent = int64_t{1} << 60;  // rows, columns: their roundings and small multiples fit in int64
 
 // What a scale tensor may hold. A uint8 tensor is taken as the right one.
 enum class ScaleType { kE4m3, kUe8m0, kAny };
@@ -26,7 +27,8 @@ struct Matrix {
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(AtenTensorHandle handle, char const* op, char const* name);  // steals the handle
+  // Steals the handle and does not throw: nothing may be asked of the tensor before read().
+  Tensor(AtenTensorHandle handle, char const* op, char const* name) : handle_(handle), op_(op), name_(name) {}
   Tensor(Tensor&& other) noexcept { *this = std::move(other); }
   Tensor& operator=(Tensor&& other) noexcept;
   ~Tensor() { reset(); }
@@ -34,6 +36,8 @@ class Tensor {
   // A new contiguous tensor; dtype is torch's number. Its shape is not kept: only numel, data and dtype may be asked.
   static Tensor empty(int32_t dtype, int64_t const* sizes, int64_t dimensions, fp4aot_device device, char const* op,
                       char const* name);
+
+  void read();  // the metadata; throws for None and for what is not a dense tensor
 
   explicit operator bool() const { return handle_ != nullptr; }
   AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
@@ -56,8 +60,9 @@ class Tensor {
   int32_t float_dtype() const;  // fp4aot_dtype of bfloat16, float16, float32
   void check_codes() const;     // uint8 or float4_e2m1fn_x2
   void check_scale_dtype(ScaleType type) const;
-  void check_scales(ScaleType type) const;  // dtype, contiguous
-  void check_float_scalar() const;          // float32, one element
+  void check_scales(ScaleType type) const;                        // dtype, contiguous
+  void check_linear_scales(int64_t rows, int64_t columns) const;  // [*, columns] with those rows, or flat
+  void check_float_scalar() const;                                // float32, one element
   void check_contiguous() const;
   void check_shape(int64_t const* sizes, int64_t dimensions) const;
   void check_device(fp4aot_device expected) const;
@@ -66,7 +71,6 @@ class Tensor {
 
  private:
   void reset();
-  void read_metadata();
   std::string shape_text() const;
 
   AtenTensorHandle handle_ = nullptr;
@@ -93,7 +97,8 @@ struct LeadingShape {
 int32_t torch_dtype_ue8m0();
 int32_t torch_dtype_e2m1x2();
 std::string dtype_text(int32_t dtype);
-int32_t float_dtype(int32_t torch_dtype, char const* op, char const* name);  // throws if not a float type of ours
+// Throws if it is not a float type of ours; `fix` ends the text.
+int32_t float_dtype(int32_t torch_dtype, char const* op, char const* name, char const* fix = "");
 
 std::string device_text(fp4aot_device device);
 
