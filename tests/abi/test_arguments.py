@@ -232,6 +232,146 @@ def test_struct_size_is_garbage(size):
 def test_buffer_beyond_int64(op):
     """2^48 rows of 32767 columns need 2^63 bytes, which no size holds."""
     memory = aligned(1024)
+    params = c_abi.ScaleLayout(
+        struct_size=ctypes.sizeof(c_abi.ScaleLayout),
+        device=c_abi.CPU,
+        rows=2**48,
+        columns=32767,
+        linear=memory.ctypes.data,
+        linear_stride=32767,
+        swizzled=memory.ctypes.data,
+        swizzled_bytes=2**63 - 1,
+    )
+    assert getattr(LIBRARY, f"fp4aot_{op}")(params) == c_abi.INVALID_ARGUMENT
+    assert op in c_abi.error(LIBRARY)
+
+
+CHANGES = {
+    "input null": ({"input": None}, "input"),
+    "codes null": ({"codes": None}, "codes"),
+    "scales null": ({"scales": None}, "scales"),
+    "scales_bytes": ({"scales_bytes": 511}, "scales.*511.*512"),
+    "scales_bytes negative": ({"scales_bytes": -1}, "scales.*-1"),
+    "dtype 0": ({"input_dtype": 0}, "input_dtype = 0"),
+    "dtype 4": ({"input_dtype": 4}, "input_dtype = 4"),
+    "rows negative": ({"rows": -1}, "rows = -1"),
+    "rows absurd": ({"rows": 2**62}, "rows"),
+    "k absurd": ({"k": 2**62}, "k = "),
+    "stride too small": ({"input_stride": 31}, "input_stride = 31"),
+    "stride negative": ({"input_stride": -32}, "input_stride = -32"),
+    "stride absurd": ({"input_stride": 2**62}, "input_stride"),
+    "codes_stride": ({"codes_stride": 20}, "codes_stride = 20"),
+    "layout": ({"scale_layout": 2}, "scale_layout = 2"),
+    "layout negative": ({"scale_layout": -1}, "scale_layout = -1"),
+    "rounding": ({"rounding": 1}, "rounding = 1"),
+    "flags": ({"flags": 6}, "flags = 0x6"),
+    "weight": ({"weight": 4096}, "weight"),
+    "residual": ({"residual": 4096}, "residual"),
+    "device type": ({"device": c_abi.Device(3, 0)}, "type = 3"),
+    "cpu index": ({"device": c_abi.Device(1, 1)}, "index = 1"),
+    "cuda index": ({"device": c_abi.Device(2, -1)}, "index = -1"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_bad_argument(name):
+    changes, pattern = CHANGES[name]
+    call = Quantization()
+    assert call.run(**changes) == c_abi.INVALID_ARGUMENT
+    assert not call.codes.any()
+    assert not call.scales.any()
+    with pytest.raises(AssertionError, match=pattern):
+        raise AssertionError(c_abi.error(LIBRARY))
+
+
+@pytest.mark.parametrize("field", ["input", "codes", "scales", "global_scale"])
+def test_misaligned(field):
+    call = Quantization()
+    scale = np.ones(2, np.float32)
+    call.params.global_scale = scale.ctypes.data
+    assert call.run(**{field: getattr(call.params, field) + 2}) == c_abi.INVALID_ARGUMENT
+    assert field in c_abi.error(LIBRARY)
+    assert "misaligned" in c_abi.error(LIBRARY)
+
+
+def test_mxfp4_takes_no_global_scale():
+    call = Quantization()
+    scale = np.ones(1, np.float32)
+    assert call.run("quantize_mxfp4", global_scale=scale.ctypes.data) == c_abi.INVALID_ARGUMENT
+    assert "global_scale" in c_abi.error(LIBRARY)
+    assert call.run("quantize_mxfp4", global_scale=None, rounding=2) == c_abi.INVALID_ARGUMENT
+    assert "rounding = 2" in c_abi.error(LIBRARY)
+
+
+def test_pdl_flag_is_ignored_on_the_cpu():
+    call = Quantization()
+    assert call.run(flags=1) == c_abi.OK
+    call.check()
+
+
+def test_no_rows_needs_no_pointers():
+    call = Quantization()
+    assert call.run(rows=0, input=None, codes=None, scales=None, scales_bytes=0) == c_abi.OK
+
+
+def test_workspace_size_checks_sizes_only():
+    call = Quantization()
+    size = ctypes.c_size_t(77)
+    call.params.input = call.params.codes = call.params.scales = None
+    assert LIBRARY.fp4aot_quantize_nvfp4_workspace_size(call.params, size) == c_abi.OK
+    assert size.value == 0
+    call.params.k = 24
+    assert LIBRARY.fp4aot_quantize_nvfp4_workspace_size(call.params, size) == c_abi.INVALID_ARGUMENT
+
+
+def test_global_scale_needs_the_workspace_it_asks_for():
+    x = np.random.default_rng(0).standard_normal((999, 333)).astype(np.float32)
+    out = np.zeros(1, np.float32)
+    params = c_abi.GlobalScale(struct_size=ctypes.sizeof(c_abi.GlobalScale), device=c_abi.CPU, input_dtype=c_abi.FP32)
+    params.rows, params.k, params.input, params.input_stride = 999, 333, x.ctypes.data, 333
+    params.global_scale = out.ctypes.data
+    size = ctypes.c_size_t()
+    assert LIBRARY.fp4aot_nvfp4_global_scale_workspace_size(params, size) == c_abi.OK
+    if size.value > 0:
+        assert LIBRARY.fp4aot_nvfp4_global_scale(params) == c_abi.WORKSPACE_TOO_SMALL
+        assert str(size.value) in c_abi.error(LIBRARY)
+    workspace = aligned(size.value)
+    params.workspace, params.workspace_bytes = workspace.ctypes.data, size.value
+    assert LIBRARY.fp4aot_nvfp4_global_scale(params) == c_abi.OK
+    assert out[0] == reference.nvfp4_global_scale(x)
+
+
+def test_last_error_belongs_to_its_thread():
+    call = Quantization()
+    assert call.run(k=24) == c_abi.INVALID_ARGUMENT
+    seen = {}
+
+    def other():
+        seen["before"] = c_abi.error(LIBRARY)
+        mine = Quantization()
+        mine.run(rows=-5)
+        seen["after"] = c_abi.error(LIBRARY)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen["before"] == ""
+    assert "rows = -5" in seen["after"]
+    assert "k = 24" in c_abi.error(LIBRARY)
+
+
+@pytest.mark.parametrize("size", [2**20, 2**40, 2**63, 2**64 - 1])
+def test_struct_size_is_garbage(size):
+    """Refused by its value: reading so far to look for set fields could leave the caller's memory."""
+    call = Quantization()
+    assert call.run(struct_size=size) == c_abi.INVALID_ARGUMENT
+    assert str(size) in c_abi.error(LIBRARY)
+
+
+@pytest.mark.parametrize("op", ["swizzle_scales", "unswizzle_scales"])
+def test_buffer_beyond_int64(op):
+    """2^48 rows of 32767 columns need 2^63 bytes, which no size holds."""
+    memory = aligned(1024)
     params = c_abi.ScaleLayout(struct_size=ctypes.sizeof(c_abi.ScaleLayout), device=c_abi.CPU, rows=2**48, columns=32767,
                                linear=memory.ctypes.data, linear_stride=32767, swizzled=memory.ctypes.data,
                                swizzled_bytes=2**63 - 1)  # fmt: skip
