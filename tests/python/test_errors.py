@@ -59,11 +59,11 @@ CASES = {
     # Types.
     "float for alpha": (
         lambda: fp4aot.gemm_nvfp4(*operands(), 0.5),
-        ["gemm_nvfp4", "alpha is a builtins.float", "torch.tensor(0.5"],
+        ["gemm_nvfp4", "alpha is a builtins.float", r"torch.tensor\(0.5"],
     ),
     "float for global_scale": (
         lambda: fp4aot.quantize_nvfp4(x(), 2.0),
-        ["quantize_nvfp4", "global_scale is a builtins.float", "torch.tensor(2.0"],
+        ["quantize_nvfp4", "global_scale is a builtins.float", r"torch.tensor\(2.0"],
     ),
     "array among tensors": (lambda: fp4aot.gemm_nvfp4(*replaced(1, np.asarray)), ["b is a numpy.ndarray", "Tensor"]),
     "name of a dtype": (
@@ -145,7 +145,7 @@ CASES = {
     "unswizzle negative rows": (lambda: fp4aot.unswizzle_scales(e4m3(128, 4), -1, 4), ["rows = -1", "at least 0"]),
     # Strides and alignment.
     "last dimension strided": (lambda: fp4aot.quantize_nvfp4(x(64, 64).t()), ["stride", "contiguous"]),
-    "expanded rows": (lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)), ["stride = 0", "64"]),
+    "expanded rows": (lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)), ["stride = 0", "64", "x.contiguous"]),
     "rows that overlap": (
         lambda: fp4aot.quantize_nvfp4(torch.ones(999, dtype=BF16).as_strided((4, 64), (32, 1))),
         ["32", "overlap"],
@@ -190,16 +190,20 @@ CASES = {
         lambda: fp4aot.rmsnorm_quantize_nvfp4(x(), torch.ones(64, dtype=BF16), epsilon=float("nan")),
         ["epsilon = nan", "finite"],
     ),
-    "tactic": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=9999), ["tactic = 9999", "-1"]),
+    "tactic": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=9999), ["tactic = 9999", " 0"]),
     "tactic beyond 32 bits": (
         lambda: fp4aot.gemm_nvfp4(*operands(), tactic=2**32),
-        ["tactic = ", "does not exist", "-1"],
+        ["tactic = ", "does not exist", " 0"],
     ),
     "layout beyond 32 bits": (
         lambda: torch.ops.fp4aot.quantize_nvfp4(x(), None, 2**32),
         ["scale_layout = ", "SWIZZLED"],
     ),
-    "tactic negative": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=-2), ["tactic = -2", "-1"]),
+    "tactic negative": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=-1), ["tactic = -1", " 0"]),
+    "tactic beyond 64 bits": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=2**64), ["tactic = ", "out of range"]),
+    "tactic of no integer": (lambda: fp4aot.gemm_mxfp4(*operands("mxfp4"), tactic=1.5), ["tactic is 1.5", "integer"]),
+    "rows of no integer": (lambda: fp4aot.unswizzle_scales(e4m3(128, 4), 1.5, 4), ["rows is 1.5", "integer"]),
+    "scale_layout of no text": (lambda: fp4aot.quantize_nvfp4(x(), scale_layout=[]), [r"\[\]", "'swizzled'"]),
     "op of list_tactics": (
         lambda: fp4aot.list_tactics("gemm", 8, 8, 32, "cpu"),
         ["'gemm'", "gemm_nvfp4", "gemm_mxfp4"],

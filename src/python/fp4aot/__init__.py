@@ -2,7 +2,7 @@
 
 Importing is light: no torch, no GPU, no driver is needed, nothing is initialised, and forking afterwards is fine. An op
 is loaded when it is first named. If torch is already imported, ``torch.ops.fp4aot.*`` is registered at once; else when
-the first op is named.
+the first op is named: to call ``torch.ops.fp4aot.*`` directly, import torch before fp4aot, or ``import fp4aot.ops``.
 
 Shapes, dtypes and layouts of all ops: :mod:`fp4aot.ops`. A drop-in linear layer: :mod:`fp4aot.nn`.
 """

@@ -20,17 +20,26 @@ def numpy() -> Any:
     return np
 
 
-def array_of(op: str, name: str, value: Any) -> Any:
-    """``value`` as a native-endian array, or a TypeError that says what the ops take."""
+def array_of(op: str, name: str, value: Any, *, first: bool = False) -> Any:
+    """``value`` as a native-endian array, or a TypeError. ``first``: the argument that chooses between tensors and
+    arrays; where it is another, that one was an array."""
     np = numpy()
-    if isinstance(value, np.ndarray) and value.dtype.isnative:
-        return value
-    given = f"a {type(value).__module__}.{type(value).__name__}"
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{op}: {name} is a masked array, and the mask would be ignored. Pass {name}.filled(value).")
     if isinstance(value, np.ndarray):
-        given = f"an array of dtype {value.dtype}"
-    raise TypeError(
-        f"{op}: {name} is {given}; the arguments must be torch tensors, or NumPy arrays of native byte order."
-    )
+        if value.dtype.isnative:
+            return value
+        raise TypeError(
+            f"{op}: {name} has dtype {value.dtype.str}; NumPy arrays must be of native byte order. "
+            "Convert it: .astype(array.dtype.newbyteorder('='))."
+        )
+    given = f"{name} is a {type(value).__module__}.{type(value).__name__}"
+    if first:
+        raise TypeError(f"{op}: {given}; the arguments must be torch tensors, or NumPy arrays.")
+    fix = f"Pass {name} as a NumPy array"
+    if type(value).__module__.partition(".")[0] == "torch":
+        fix += " (tensor.numpy()), or all as torch tensors (torch.from_numpy(array))"
+    raise TypeError(f"{op}: {given}, but the first argument is a NumPy array. {fix}.")
 
 
 def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
@@ -56,6 +65,11 @@ def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
                 f"without a copy. {fix}"
             )
         expected = byte_stride * size
+    if rows > 1 and stride < columns:
+        raise ValueError(
+            f"{op}: the rows of {name} {array.shape} are {stride} elements apart; they may not overlap or run "
+            f"backwards, so at least {columns}. Pass a contiguous copy: numpy.ascontiguousarray(...)."
+        )
     return rows, columns, stride
 
 
@@ -70,29 +84,86 @@ def float_code(op: str, name: str, array: Any) -> int:
         ) from None
 
 
-def byte_array(op: str, name: str, value: Any) -> Any:
-    """An array of one-byte elements: codes or block scales."""
-    array = array_of(op, name, value)
-    if array.itemsize != 1 or array.dtype.kind in "bi":
-        raise ValueError(f"{op}: {name} has dtype {array.dtype}; it must be uint8.")
+def output_dtype(op: str, name: str, dtype: Any) -> Any:
+    """The numpy.dtype of an output: float32 for None."""
+    np = numpy()
+    allowed = "it must be numpy.float32, numpy.float16 or ml_dtypes.bfloat16"
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        raise TypeError(f"{op}: {name} is {dtype}, but the arguments are NumPy arrays; {allowed}.")
+    try:
+        found = np.dtype(np.float32 if dtype is None else dtype)
+        dtype_code(found)
+    except (TypeError, ValueError):
+        raise ValueError(f"{op}: {name} is {dtype!r}; {allowed}.") from None
+    if not found.isnative:
+        raise ValueError(f"{op}: {name} is {found.str}; it must be of native byte order.")
+    return found
+
+
+def code_array(op: str, name: str, value: Any, *, first: bool = False) -> Any:
+    """An array of codes, two in a byte."""
+    array = array_of(op, name, value, first=first)
+    if array.dtype != numpy().uint8:
+        raise ValueError(f"{op}: {name} has dtype {array.dtype}; it must be uint8, two e2m1 codes in a byte.")
     return array
 
 
-def scale_array(op: str, name: str, value: Any) -> Any:
-    """A contiguous array of block scales."""
-    array = byte_array(op, name, value)
+# By the end of the op's name: ml_dtypes' name of the scales, besides uint8.
+_SCALE_DTYPES = {"nvfp4": ("float8_e4m3fn",), "mxfp4": ("float8_e8m0fnu",)}
+
+
+def scale_matrix(op: str, name: str, value: Any, *, first: bool = False) -> Any:
+    """An array of block scales of the op's format, of either where the op has none."""
+    array = array_of(op, name, value, first=first)
+    allowed = _SCALE_DTYPES.get(op.rpartition("_")[2], ("float8_e4m3fn", "float8_e8m0fnu"))
+    if array.dtype != numpy().uint8 and array.dtype.name not in allowed:
+        names = " or ".join(f"ml_dtypes.{dtype}" for dtype in allowed)
+        raise ValueError(f"{op}: {name} has dtype {array.dtype}; it must be uint8 (the scales' bytes) or {names}.")
+    return array
+
+
+def scale_array(op: str, name: str, value: Any, *, first: bool = False) -> Any:
+    """A contiguous :func:`scale_matrix`."""
+    array = scale_matrix(op, name, value, first=first)
     if not array.flags.c_contiguous:
         raise ValueError(f"{op}: {name} must be contiguous. Pass numpy.ascontiguousarray(...).")
     return array
 
 
+def check_linear(op: str, name: str, scales: Any, rows: int, blocks: int) -> None:
+    """Linear scales have a row for each row of the codes, or are a flat buffer (whose size the library checks)."""
+    if scales.ndim == 1 or (scales.ndim and scales.shape[-1] == blocks and math.prod(scales.shape[:-1]) == rows):
+        return
+    raise ValueError(
+        f"{op}: {name} has shape {scales.shape}; linear scales here are [{rows}, {blocks}] ([*, K/block]), or "
+        'one-dimensional. If they are swizzled, leave out scale_layout="linear".'
+    )
+
+
 def float_scalar(op: str, name: str, value: Any) -> Any:
-    """One float32, also from a Python float; the returned array owns the memory."""
+    """One float32, also from a number; the returned array owns the memory."""
     np = numpy()
-    array = np.asarray(value, dtype=np.float32) if isinstance(value, (int, float)) else np.asarray(value)
-    if array.dtype != np.float32 or array.size != 1:
+    if isinstance(value, (int, float)):
+        return np.asarray(value, dtype=np.float32)
+    return scalar_array(op, name, np.asarray(value) if isinstance(value, np.generic) else value)
+
+
+def scalar_array(op: str, name: str, value: Any) -> Any:
+    """An array of one float32."""
+    array = array_of(op, name, value)
+    if array.dtype != numpy().float32 or array.size != 1:
         raise ValueError(f"{op}: {name} must be one float32; it is {array.dtype} of shape {array.shape}.")
     return array
+
+
+def check_apart(op: str, outputs: dict[str, Any], inputs: dict[str, Any]) -> None:
+    """Raises ValueError if an output shares memory with an input or another output."""
+    np, others = numpy(), dict(inputs)
+    for name, output in outputs.items():
+        for other_name, other in others.items():
+            if other is not None and np.may_share_memory(output, other, max_work=10_000):
+                raise ValueError(f"{op}: {name} overlaps {other_name} in memory. Pass an array of its own.")
+        others[name] = output
 
 
 def check_shape(op: str, name: str, array: Any, shape: tuple[int, ...]) -> None:

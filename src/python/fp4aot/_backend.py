@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import numpy_ops
+from ._loader import integer
 from .errors import LoadError, TorchError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ ROUNDINGS = {"ceil": 0, "floor": 1}
 
 def code(codes: dict[str, int], name: str, value: str) -> int:
     """The C ABI's number for a named choice, or a ValueError that lists the names."""
-    number = codes.get(value)
+    number = codes.get(value) if isinstance(value, str) else None
     if number is None:
         raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".")
     return number
@@ -53,6 +54,13 @@ def numpy_backend(first: object) -> Any:
     return numpy_ops
 
 
+def _rows_overlap(tensor: Any) -> bool:
+    return any(
+        size > 1 and stride < tensor.shape[-1]
+        for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)
+    )
+
+
 def argument_error(op: str, error: Exception, out: object, **arguments: object) -> Exception:
     """What to raise after ``error``: torch's own parser does not say what an op takes, so arguments are looked at again
     here, where good calls never come."""
@@ -61,6 +69,14 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
         return ValueError(f"{op}: out has {len(outputs)} tensor(s); it must be a pair (codes, scales).")
     named = [*arguments.items(), *(("out", value) for value in outputs)]
     for name, value in named:
+        if name in ("tactic", "rows", "columns"):
+            try:
+                integer(op, name, value)
+            except (TypeError, ValueError) as better:
+                return better
+            continue
+        if isinstance(value, Tensor) and "overlap" in str(error) and _rows_overlap(value):
+            return type(error)(f"{error} Pass a contiguous copy: {name}.contiguous().")
         if value is None or isinstance(value, Tensor):
             continue
         fix = "Pass a torch.Tensor on the same device"

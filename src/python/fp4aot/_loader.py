@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,33 @@ def check(status: int) -> None:
     raise Fp4aotError(message)
 
 
+_BITS: dict[Any, int] = {ctypes.c_int32: 32, ctypes.c_int64: 64}
+
+
+def integer(op: str, name: str, value: Any, bits: int = 64) -> int:
+    """``value`` as an int of a signed field, which ctypes would truncate, or a TypeError or ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{op}: {name} is {value!r}; it must be an integer.") from None
+    limit = 1 << (bits - 1)
+    if not -limit <= number < limit:
+        raise ValueError(f"{op}: {name} = {number} is out of range; it must be in {-limit}..{limit - 1}.")
+    return number
+
+
+@functools.cache
+def _integers(op: str) -> dict[str, int]:
+    """The bits of the struct's signed integers."""
+    return {field[0]: _BITS[field[1]] for field in _abi.load().ops[op]._fields_ if field[1] in _BITS}
+
+
 def make_params(op: str, **values: Any) -> ctypes.Structure:
-    """The op's parameter struct with struct_size set and everything not named zero."""
-    struct = _abi.load().ops[op]
+    """The op's parameter struct with struct_size set and everything not named zero; integers are range-checked."""
+    struct, integers = _abi.load().ops[op], _integers(op)
+    for name, value in values.items():
+        if name in integers:
+            values[name] = integer(op, name, value, integers[name])
     return struct(struct_size=ctypes.sizeof(struct), **values)
 
 

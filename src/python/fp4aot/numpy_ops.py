@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from . import _loader
-from ._arrays import array_of, byte_array, check_shape, float_code, float_scalar, matrix, numpy, scale_array, writable
+from ._arrays import (
+    array_of,
+    check_apart,
+    check_linear,
+    check_shape,
+    code_array,
+    float_code,
+    float_scalar,
+    matrix,
+    numpy,
+    output_dtype,
+    scalar_array,
+    scale_array,
+    scale_matrix,
+    writable,
+)
 from .runtime import parse_device
 
 if TYPE_CHECKING:
@@ -33,7 +49,7 @@ def quantize(
 ) -> tuple[Array, Array]:
     """Every op that quantises."""
     np = numpy()
-    x = array_of(op, "x", x)
+    x = array_of(op, "x", x, first=True)
     rows, columns, stride = matrix(op, "x", x)
     if op.startswith("silu") and columns % 2:
         raise ValueError(f"{op}: x has {columns} columns; it must have 2 * K, the gate and then the up half.")
@@ -44,9 +60,13 @@ def quantize(
         shape = (*lead, blocks) if layout == 1 else swizzled_shape(rows, blocks)
         codes, scales = np.empty((*lead, k // 2), np.uint8), np.empty(shape, np.uint8)
     else:
-        codes = writable(op, "out[0] (codes)", byte_array(op, "out[0] (codes)", out[0]))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise ValueError(f"{op}: out is a {type(out).__name__}; it must be a pair of arrays (codes, scales).")
+        codes = writable(op, "out[0] (codes)", code_array(op, "out[0] (codes)", out[0]))
         scales = writable(op, "out[1] (scales)", scale_array(op, "out[1] (scales)", out[1]))
         check_shape(op, "out[0] (codes)", codes, (*lead, k // 2))
+        if layout == 1:
+            check_linear(op, "out[1] (scales)", scales, rows, blocks)
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
@@ -63,10 +83,11 @@ def quantize(
         rounding=rounding,
         epsilon=epsilon,
     )
-    keep = [x]
     if global_scale is not None:
-        keep.append(float_scalar(op, "global_scale", global_scale))
-        params.global_scale = keep[-1].ctypes.data  # type: ignore[attr-defined]
+        global_scale = float_scalar(op, "global_scale", global_scale)
+        params.global_scale = global_scale.ctypes.data  # type: ignore[attr-defined]
+    if op.startswith("rmsnorm"):
+        weight = array_of(op, "weight", weight)
     for name, value, shape in (("weight", weight, (k,)), ("residual", residual, x.shape)):
         if value is None:
             continue
@@ -79,7 +100,10 @@ def quantize(
             params.residual_stride = row_stride  # type: ignore[attr-defined]
             writable(op, name, array)
         setattr(params, name, array.ctypes.data)
-        keep.append(array)
+    outputs = {"out[0] (codes)": codes, "out[1] (scales)": scales}
+    if residual is not None:
+        outputs["residual"] = residual
+    check_apart(op, outputs, {"x": x, "weight": weight, "global_scale": global_scale})
     _loader.call(op, params)
     return codes, scales
 
@@ -87,12 +111,14 @@ def quantize(
 def dequantize(op: str, codes: Any, scales: Any, layout: int, dtype: Any, out: Any, global_scale: Any) -> Array:
     """dequantize_nvfp4 and dequantize_mxfp4."""
     np = numpy()
-    codes = byte_array(op, "codes", codes)
+    codes = code_array(op, "codes", codes, first=True)
     scales = scale_array(op, "scales", scales)
     rows, half, stride = matrix(op, "codes", codes)
+    if layout == 1:
+        check_linear(op, "scales", scales, rows, half * 2 // (16 if op.endswith("nvfp4") else 32))
     shape = (*codes.shape[:-1], half * 2)
     if out is None:
-        out = np.empty(shape, np.float32 if dtype is None else dtype)
+        out = np.empty(shape, output_dtype(op, "dtype", dtype))
     else:
         out = writable(op, "out", array_of(op, "out", out))
         check_shape(op, "out", out, shape)
@@ -113,6 +139,7 @@ def dequantize(op: str, codes: Any, scales: Any, layout: int, dtype: Any, out: A
     scalar = None if global_scale is None else float_scalar(op, "global_scale", global_scale)
     if scalar is not None:
         params.global_scale = scalar.ctypes.data  # type: ignore[attr-defined]
+    check_apart(op, {"out": out}, {"codes": codes, "scales": scales, "global_scale": scalar})
     _loader.call(op, params)
     return out
 
@@ -120,9 +147,10 @@ def dequantize(op: str, codes: Any, scales: Any, layout: int, dtype: Any, out: A
 def nvfp4_global_scale(x: Any, out: Any) -> Array:
     """One float32 of shape []."""
     np, op = numpy(), "nvfp4_global_scale"
-    x = array_of(op, "x", x)
+    x = array_of(op, "x", x, first=True)
     rows, columns, stride = matrix(op, "x", x)
-    out = np.empty((), np.float32) if out is None else writable(op, "out", float_scalar(op, "out", out))
+    out = np.empty((), np.float32) if out is None else writable(op, "out", scalar_array(op, "out", out))
+    check_apart(op, {"out": out}, {"x": x})
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
@@ -140,11 +168,12 @@ def nvfp4_global_scale(x: Any, out: Any) -> Array:
 def swizzle_scales(scales: Any, out: Any) -> Array:
     """Linear to swizzled."""
     np, op = numpy(), "swizzle_scales"
-    scales = byte_array(op, "scales", scales)
+    scales = scale_matrix(op, "scales", scales, first=True)
     rows, columns, stride = matrix(op, "scales", scales)
     if out is None:
         out = np.empty(swizzled_shape(rows, columns), scales.dtype)
     out = writable(op, "out", scale_array(op, "out", out))
+    check_apart(op, {"out": out}, {"scales": scales})
     _relayout(op, rows, columns, scales, stride, out)
     return out
 
@@ -152,11 +181,20 @@ def swizzle_scales(scales: Any, out: Any) -> Array:
 def unswizzle_scales(scales: Any, rows: int, columns: int, out: Any) -> Array:
     """Swizzled to linear."""
     np, op = numpy(), "unswizzle_scales"
-    scales = scale_array(op, "scales", scales)
+    scales = scale_array(op, "scales", scales, first=True)
+    rows, columns = _loader.integer(op, "rows", rows), _loader.integer(op, "columns", columns)
+    shape = max(rows, 0), max(columns, 0)
+    needed = math.prod(swizzled_shape(*shape))
+    if scales.size < needed:  # before an allocation of any size
+        raise ValueError(
+            f"{op}: scales have {scales.size} bytes, but {needed} are needed for rows = {rows}, columns = {columns} "
+            "(roundup(rows, 128) * roundup(columns, 4))."
+        )
     if out is None:
-        out = np.empty((max(rows, 0), max(columns, 0)), scales.dtype)
-    out = writable(op, "out", byte_array(op, "out", out))
-    check_shape(op, "out", out, (max(rows, 0), max(columns, 0)))
+        out = np.empty(shape, scales.dtype)
+    out = writable(op, "out", scale_matrix(op, "out", out))
+    check_shape(op, "out", out, shape)
+    check_apart(op, {"out": out}, {"scales": scales})
     _relayout(op, rows, columns, out, matrix(op, "out", out)[2], scales)
     return out
 
@@ -189,14 +227,14 @@ def gemm(
 ) -> Array:
     """gemm_nvfp4 and gemm_mxfp4."""
     np = numpy()
-    a, b = byte_array(op, "a", a), byte_array(op, "b", b)
+    a, b = code_array(op, "a", a, first=True), code_array(op, "b", b)
     a_scales, b_scales = scale_array(op, "a_scales", a_scales), scale_array(op, "b_scales", b_scales)
     m, half, a_stride = matrix(op, "a", a)
     n, b_half, b_stride = matrix(op, "b", b)
     if b.ndim != 2 or b_half != half:
         raise ValueError(f"{op}: a has shape {a.shape} and b {b.shape}; they must be [*, K/2] and [N, K/2].")
     if out is None:
-        out = np.empty((*a.shape[:-1], n), np.float32 if out_dtype is None else out_dtype)
+        out = np.empty((*a.shape[:-1], n), output_dtype(op, "out_dtype", out_dtype))
     out = writable(op, "out", array_of(op, "out", out))
     check_shape(op, "out", out, (*a.shape[:-1], n))
     dtype = float_code(op, "out", out)
@@ -220,15 +258,16 @@ def gemm(
         d_dtype=dtype,
         bias_dtype=dtype,
     )
-    keep = []
     if alpha is not None:
-        keep.append(float_scalar(op, "alpha", alpha))
-        params.alpha = keep[-1].ctypes.data  # type: ignore[attr-defined]
+        alpha = float_scalar(op, "alpha", alpha)
+        params.alpha = alpha.ctypes.data  # type: ignore[attr-defined]
     if bias is not None:
-        keep.append(array_of(op, "bias", bias))
-        check_shape(op, "bias", keep[-1], (n,))
-        matrix(op, "bias", keep[-1])
-        params.bias = keep[-1].ctypes.data  # type: ignore[attr-defined]
-        params.bias_dtype = float_code(op, "bias", keep[-1])  # type: ignore[attr-defined]
+        bias = array_of(op, "bias", bias)
+        check_shape(op, "bias", bias, (n,))
+        matrix(op, "bias", bias)
+        params.bias = bias.ctypes.data  # type: ignore[attr-defined]
+        params.bias_dtype = float_code(op, "bias", bias)  # type: ignore[attr-defined]
+    inputs = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales, "alpha": alpha, "bias": bias}
+    check_apart(op, {"out": out}, inputs)
     _loader.call(op, params)
     return out

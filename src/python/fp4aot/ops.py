@@ -9,14 +9,18 @@ Conventions
         ``torch.float4_e2m1fn_x2``.)
     scales
         One byte for each block of K: 16 values for NVFP4 (``torch.float8_e4m3fn``), 32 for MXFP4
-        (``torch.float8_e8m0fnu``); uint8 with the same bytes is taken everywhere, and is what NumPy gets.
+        (``torch.float8_e8m0fnu``); uint8 with the same bytes is taken everywhere, and is what NumPy gets
+        (it may give ``ml_dtypes.float8_e4m3fn`` or ``float8_e8m0fnu``).
         ``scale_layout="swizzled"`` (default; what the products take): ``[roundup(M, 128), roundup(K/block, 4)]`` in
-        the tensor cores' order, padding zero. ``"linear"``: ``[*, K/block]``. A buffer may be larger than needed.
+        the tensor cores' order, padding zero. ``"linear"``: ``[*, K/block]``. A buffer may be larger than needed (a
+        linear NumPy array only if it has one dimension).
     global_scale (NVFP4)
         One float32 on the same device that multiplies before the block scales are taken; None means 1.
-        :func:`nvfp4_global_scale` computes it. Products need ``alpha = 1 / (global_a * global_b)``.
+        :func:`nvfp4_global_scale` computes it. Products need ``alpha = 1 / (global_a * global_b)``, computed as
+        ``1 / global_a / global_b``: the product of two global scales may overflow.
     out
-        Tensors to write into instead of new ones; they are returned.
+        Tensors to write into instead of new ones; they are returned. They must not overlap the inputs or each other in
+        memory (nor may ``residual``): for NumPy arrays that is refused, for tensors the result is undefined.
     pdl
         True launches with programmatic dependent launch (CUDA, compute capability 9.0 and newer; else ignored).
 

@@ -17,7 +17,7 @@ def gemm_nvfp4(
     *,
     out_dtype: Any = None,
     out: Array | None = None,
-    tactic: int = -1,
+    tactic: int = 0,
     pdl: bool = False,
 ) -> Array:
     """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands NVFP4 (W4A4), summed in float32.
@@ -26,11 +26,14 @@ def gemm_nvfp4(
         a: codes of the activations, ``[*, K/2]``; K a multiple of 32.
         b: codes of the weights, ``[N, K/2]``; N a multiple of 8.
         a_scales, b_scales: swizzled block scales (:func:`fp4aot.swizzle_scales` makes them from linear ones).
-        alpha: one float32 on the device, ``1 / (global_a * global_b)``; None means 1.
+        alpha: one float32 on the device, ``1 / (global_a * global_b)``; None means 1. Compute it as
+            ``1 / global_a / global_b``, which is right wherever alpha is a float32: ``global_a * global_b`` overflows
+            where both operands are small (alpha would be 0), though alpha times the sum is not. Below 2**-126 alpha is
+            subnormal and loses digits.
         bias: ``[N]``, bfloat16, float16 or float32; added in float32.
         out_dtype: bfloat16 (default for tensors), float16 or float32 (default for NumPy); ignored if ``out`` is given.
         out: ``[*, N]``, rows may be strided.
-        tactic: a number of :func:`fp4aot.list_tactics` for this shape; -1 chooses.
+        tactic: a number of :func:`fp4aot.list_tactics` for this shape; 0 chooses.
 
     Returns ``[*, N]``, rounded once.
     """
@@ -40,14 +43,23 @@ def gemm_nvfp4(
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic != -1 or pdl:
+            if tactic or pdl:
                 return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise argument_error(
-            "gemm_nvfp4", error, out, a=a, b=b, a_scales=a_scales, b_scales=b_scales, alpha=alpha, bias=bias
+            "gemm_nvfp4",
+            error,
+            out,
+            a=a,
+            b=b,
+            a_scales=a_scales,
+            b_scales=b_scales,
+            alpha=alpha,
+            bias=bias,
+            tactic=tactic,
         ) from None
 
 
@@ -61,7 +73,7 @@ def gemm_mxfp4(
     *,
     out_dtype: Any = None,
     out: Array | None = None,
-    tactic: int = -1,
+    tactic: int = 0,
     pdl: bool = False,
 ) -> Array:
     """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands MXFP4; arguments as :func:`gemm_nvfp4`."""
@@ -71,12 +83,21 @@ def gemm_mxfp4(
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic != -1 or pdl:
+            if tactic or pdl:
                 return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise argument_error(
-            "gemm_mxfp4", error, out, a=a, b=b, a_scales=a_scales, b_scales=b_scales, alpha=alpha, bias=bias
+            "gemm_mxfp4",
+            error,
+            out,
+            a=a,
+            b=b,
+            a_scales=a_scales,
+            b_scales=b_scales,
+            alpha=alpha,
+            bias=bias,
+            tactic=tactic,
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Union
 
@@ -24,10 +25,16 @@ def parse_device(device: Device) -> Any:
         device = "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
     if isinstance(device, int) and not isinstance(device, bool):
         device = f"cuda:{device}"
-    kind, _, index = str(device).partition(":")
-    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()):
+    match = re.fullmatch(r"(cpu|cuda)(?::([0-9]+))?", str(device))
+    if match is None:
         raise ValueError(
             f"device {device!r} is not known; give 'cpu', 'cuda', 'cuda:<index>', an index or a torch.device."
+        )
+    kind, index = match.groups()
+    if index and int(index) >= (1 << 31 if kind == "cuda" else 1):
+        raise ValueError(
+            f"device {device!r} does not exist: there is one CPU, 'cpu', and CUDA indices fit 32 bits. "
+            "`fp4aot info` lists the devices."
         )
     constants = _abi.load().constants
     if kind == "cpu":
@@ -70,13 +77,14 @@ def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any
     if not op.startswith("gemm_"):
         _loader.slot(op)
         raise ValueError(f"{op!r} has no tactics; the ops with tactics are gemm_nvfp4 and gemm_mxfp4.")
+    m, n, k = (_loader.integer(op, name, value) for name, value in (("m", m), ("n", n), ("k", k)))
     padded_k = -(-k // (16 if op == "gemm_nvfp4" else 32))
     padded_k = (padded_k + 3) // 4 * 4
     dtype = dtype_code("bfloat16" if out_dtype is None else out_dtype)
     return _loader.make_params(
         op,
         device=parse_device(device),
-        tactic=-1,
+        tactic=_abi.load().constants["FP4AOT_TACTIC_DEFAULT"],
         m=m,
         n=n,
         k=k,
@@ -93,7 +101,7 @@ def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any
 def dtype_code(dtype: Any) -> int:
     """fp4aot_dtype of "bfloat16", torch.float16, numpy.float32, …"""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    name = name.removeprefix("torch.")
+    name = str(name).removeprefix("torch.")
     codes = {"bfloat16": "FP4AOT_BF16", "float16": "FP4AOT_FP16", "float32": "FP4AOT_FP32"}
     if name not in codes:
         raise ValueError(f"dtype {name} is not supported; give bfloat16, float16 or float32.")
@@ -123,7 +131,7 @@ def list_tactics(
 
 
 def default_tactic(op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None) -> int:
-    """The tactic that ``tactic=-1`` chooses for the shape."""
+    """The tactic that ``tactic=0`` chooses for the shape."""
     params = _gemm_params(op, m, n, k, device, out_dtype)
     tactic = ctypes.c_int32()
     _loader.check(_loader.library().fp4aot_default_tactic(_loader.slot(op), ctypes.byref(params), ctypes.byref(tactic)))

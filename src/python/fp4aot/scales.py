@@ -49,4 +49,4 @@ def unswizzle_scales(scales: Array, rows: int, columns: int, *, out: Array | Non
         torch_backend().unswizzle_scales_out(out, scales, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("unswizzle_scales", error, out, scales=scales) from None
+        raise argument_error("unswizzle_scales", error, out, scales=scales, rows=rows, columns=columns) from None
