@@ -157,3 +157,89 @@ def test_compile(device, format):
     x = inputs(device, 11, 96)
     with torch.no_grad():
         assert torch.equal(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    ("input_size", "weight_size", "tolerance"),
+    [(1e-25, 1e-10, 1e-3), (1e-10, 1e-25, 1e-3), (1e-20, 1e-15, 1e-3), (1e-30, 1e20, 2e-6), (1e20, 1e10, 2e-6)],
+)
+def test_sizes_far_from_one(device, input_size, weight_size, tolerance):
+    """The product of the global scales may overflow where alpha does not; a subnormal alpha has 10 bits here."""
+    old = linear(device, bias=False)
+    with torch.no_grad():
+        old.weight.mul_(weight_size)
+    layer, x = Fp4Linear.from_linear(old), inputs(device, 5, 96) * input_size
+    scale = fp4aot.nvfp4_global_scale(x)
+    assert torch.isfinite(scale * layer.weight_global_scale) == (input_size * weight_size > 1e-34)
+    exact = fp4aot.dequantize_nvfp4(*fp4aot.quantize_nvfp4(x, scale), scale, dtype=torch.float32)
+    wanted = exact.double() @ layer.dequantized_weight().double().T
+    assert relative(layer(x), wanted) < tolerance
+
+
+def test_quantize_linears_keeps_ties(device):
+    shared, other = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+    model = torch.nn.Sequential(shared, shared, torch.nn.Sequential(other, shared), other).to(device)
+    x = inputs(device, 3, 64)
+    quantize_linears(model)
+    assert isinstance(model[0], Fp4Linear)
+    assert model[0] is model[1] is model[2][1]
+    assert isinstance(model[3], Fp4Linear)
+    assert model[2][0] is model[3] is not model[0]
+    assert torch.equal(model(x), model[3](model[0](model[3](model[0](model[0](x))))))
+    kept = torch.nn.Sequential(shared, shared, other)
+    quantize_linears(kept, skip=lambda name, linear: name == "1")
+    assert kept[0] is kept[1] is shared, "skipped in one place"
+    encoder = torch.nn.TransformerEncoderLayer(64, 4, 64, batch_first=True)
+    model = torch.nn.Sequential(encoder.linear1, encoder)
+    quantize_linears(model)
+    assert model[0] is encoder.linear1
+    assert type(model[0]) is torch.nn.Linear
+
+
+def test_from_tensors_refuses(device):
+    layer = Fp4Linear.from_linear(linear(device))
+    codes, scales = layer.weight_codes, fp4aot.unswizzle_scales(layer.weight_scales, 72, 96 // 16)
+    with pytest.raises(ValueError, match=r"float8_e8m0fnu; those of nvfp4 are torch.float8_e4m3fn"):
+        Fp4Linear.from_tensors(codes, scales.view(torch.float8_e8m0fnu))
+    with pytest.raises(ValueError, match=r"float8_e4m3fn; those of mxfp4 are torch.float8_e8m0fnu"):
+        Fp4Linear.from_tensors(codes, scales[:, :3].contiguous(), format="mxfp4")
+    with pytest.raises(ValueError, match=r"codes are torch.int8 .* uint8"):
+        Fp4Linear.from_tensors(codes.view(torch.int8), scales)
+    with pytest.raises(ValueError, match=r"global_scale is \(2,\); it must be a tensor of one number"):
+        Fp4Linear.from_tensors(codes, scales, torch.ones(2, device=device))
+    with pytest.raises(ValueError, match=r"'nvfp4' or 'mxfp4'"):
+        Fp4Linear.from_tensors(codes, scales, format="int4")
+    for bad in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=r"finite and > 0"):
+            Fp4Linear.from_tensors(codes, scales, torch.tensor(bad))
+    x = inputs(device, 3, 96)
+    made = Fp4Linear.from_tensors(codes, scales.view(torch.uint8), layer.weight_global_scale.reshape(1), layer.bias)
+    assert torch.equal(made(x), layer(x))
+
+
+@pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
+def test_margin(device, margin):
+    layer = Fp4Linear.from_linear(linear(device))
+    with pytest.raises(ValueError, match=r"margin is .* greater than zero"):
+        layer.calibrate(inputs(device, 3, 96), margin)
+    assert layer.input_global_scale is None
+    layer.calibrate(inputs(device, 3, 96), 2.0)
+    assert layer.input_global_scale == fp4aot.nvfp4_global_scale(inputs(device, 3, 96)) / 2
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(device, format, dtype):
+    """The input is converted first, and the output has autocast's dtype, as with torch.nn.Linear."""
+    old = linear(device)
+    layer, x = Fp4Linear.from_linear(old, format), inputs(device, 5, 96)
+    kind = torch.device(device).type
+    with torch.no_grad(), torch.autocast(kind, dtype=dtype):
+        out = layer(x)
+        assert out.dtype == old(x).dtype == dtype
+        with torch.autocast(kind, enabled=False):
+            assert layer(x).dtype == torch.float32
+    assert torch.equal(out, layer(x.to(dtype)))
+    assert layer(x).dtype == torch.float32
+    with torch.autocast(kind, dtype=dtype):
+        assert torch.equal(layer(x.requires_grad_()), out)

@@ -1,4 +1,4 @@
-"""NumPy arrays that do not fit are refused in a sentence, never read as if they did; and what lies beside them works."""
+"""NumPy arrays that do not fit are refused in a sentence, never read as if they did; what lies beside them works."""
 
 import re
 

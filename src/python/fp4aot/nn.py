@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from . import ops
 
 Format = Literal["nvfp4", "mxfp4"]
 _BLOCK = {"nvfp4": 16, "mxfp4": 32}
+_SCALE_DTYPE = {"nvfp4": torch.float8_e4m3fn, "mxfp4": torch.float8_e8m0fnu}
 _BIAS_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -36,7 +38,8 @@ class Fp4Linear(torch.nn.Module):
     """``x @ weight.T + bias`` with an FP4 weight; activations are quantised to the same format on the way in.
 
     For inference: a backward pass raises. ``in_features`` must be a multiple of 32, ``out_features`` of 8. Inputs are
-    bfloat16, float16 or float32 ``[*, in_features]``; the output has the input's dtype.
+    bfloat16, float16 or float32 ``[*, in_features]``; the output has the input's dtype. Under ``torch.autocast`` the
+    input is converted to autocast's dtype first, as ``torch.nn.Linear`` does.
 
     NVFP4 activations take their global scale from each input (:func:`fp4aot.nvfp4_global_scale`, on the device), or,
     with :meth:`calibrate`, a fixed one, which saves that pass.
@@ -73,12 +76,11 @@ class Fp4Linear(torch.nn.Module):
                 "32 and 8. Keep such a layer in its own dtype, or pad its weight with zeros."
             )
         self.in_features, self.out_features, self.format = in_features, out_features, format
-        scale_dtype = torch.float8_e4m3fn if format == "nvfp4" else torch.float8_e8m0fnu
         columns = in_features // _BLOCK[format]
         shape = ((out_features + 127) // 128 * 128, (columns + 3) // 4 * 4)
         buffers: dict[str, Tensor | None] = {
             "weight_codes": torch.zeros(out_features, in_features // 2, dtype=torch.uint8, device=device),
-            "weight_scales": torch.zeros(shape, dtype=torch.uint8, device=device).view(scale_dtype),
+            "weight_scales": torch.zeros(shape, dtype=torch.uint8, device=device).view(_SCALE_DTYPE[format]),
             "weight_global_scale": torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None,
             "bias": torch.zeros(out_features, dtype=dtype, device=device) if bias else None,
             "input_global_scale": None,
@@ -126,10 +128,24 @@ class Fp4Linear(torch.nn.Module):
     ) -> Fp4Linear:
         """A layer from a checkpoint's tensors: ``codes`` ``[N, K/2]`` and **linear** ``scales`` ``[N, K/block]``.
 
+        ``codes`` are uint8 or ``torch.float4_e2m1fn_x2``, ``scales`` uint8 or the format's own float8.
         ``bias`` is ``[N]`` in bfloat16, float16 or float32.
-        ``global_scale`` (NVFP4) is the one that multiplied the weight. Checkpoints of ModelOpt and compressed-tensors
-        differ in it: if theirs multiplies on the way back (``weight_scale_2``), pass its reciprocal.
+        ``global_scale`` (NVFP4) is the one that multiplied the weight: one number, finite and greater than zero, which
+        is checked on the CPU only (elsewhere it would wait for the device). Checkpoints of ModelOpt and
+        compressed-tensors differ in it: if theirs multiplies on the way back (``weight_scale_2``), pass its reciprocal.
         """
+        if format not in _BLOCK:
+            raise ValueError(f"format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
+        if codes.ndim != 2 or codes.dtype not in (torch.uint8, getattr(torch, "float4_e2m1fn_x2", torch.uint8)):
+            raise ValueError(
+                f"Fp4Linear.from_tensors: codes are {codes.dtype} of shape {tuple(codes.shape)}; they must be uint8 "
+                "(two in a byte) or float4_e2m1fn_x2 of shape [N, K/2]."
+            )
+        if scales.dtype not in (torch.uint8, _SCALE_DTYPE[format]):
+            raise ValueError(
+                f"Fp4Linear.from_tensors: scales are {scales.dtype}; those of {format} are {_SCALE_DTYPE[format]}, or "
+                "uint8 with the same bytes."
+            )
         layer = cls(codes.shape[1] * 2, codes.shape[0], bias is not None, format=format, device=codes.device)
         columns = layer.in_features // _BLOCK[format]
         if scales.shape != (layer.out_features, columns):
@@ -144,6 +160,14 @@ class Fp4Linear(torch.nn.Module):
             )
         if global_scale is not None and format != "nvfp4":
             raise ValueError(f"Fp4Linear.from_tensors: {format} has no global_scale. Leave it out.")
+        if global_scale is not None:
+            if not isinstance(global_scale, Tensor) or global_scale.numel() != 1:
+                given = tuple(global_scale.shape) if isinstance(global_scale, Tensor) else global_scale
+                raise ValueError(f"Fp4Linear.from_tensors: global_scale is {given}; it must be a tensor of one number.")
+            if global_scale.device.type == "cpu" and not 0 < global_scale.item() < math.inf:
+                raise ValueError(
+                    f"Fp4Linear.from_tensors: global_scale is {global_scale.item()}; it must be finite and > 0."
+                )
         layer.weight_codes = codes.view(torch.uint8)
         layer.weight_scales = ops.swizzle_scales(scales).view(layer.weight_scales.dtype)
         if global_scale is not None:
@@ -155,6 +179,8 @@ class Fp4Linear(torch.nn.Module):
     def calibrate(self, x: Tensor, margin: float = 1.0) -> None:
         """Fixes the NVFP4 activations' global scale from a typical input; larger values than ``margin * amax(|x|)``
         saturate later on. Called again, it keeps the larger range. ``calibrate`` is nothing for MXFP4."""
+        if not 0 < margin < math.inf:
+            raise ValueError(f"Fp4Linear.calibrate: margin is {margin}; it must be finite and greater than zero.")
         if self.format != "nvfp4":
             return
         scale = ops.nvfp4_global_scale(x) / margin
@@ -165,6 +191,7 @@ class Fp4Linear(torch.nn.Module):
         """``[*, in_features]`` to ``[*, out_features]`` in the dtype of ``x``."""
         if x.shape[-1:] != (self.in_features,):
             raise ValueError(f"Fp4Linear: x has shape {tuple(x.shape)}; its last dimension must be {self.in_features}.")
+        x = _autocast(x)
         if x.requires_grad and torch.is_grad_enabled():
             return _WithoutBackward.apply(x, self)
         return self._product(x)
@@ -180,7 +207,8 @@ class Fp4Linear(torch.nn.Module):
             global_scale = ops.nvfp4_global_scale(x)
         codes, scales = ops.quantize_nvfp4(x, global_scale)
         assert self.weight_global_scale is not None
-        alpha = torch.reciprocal(global_scale * self.weight_global_scale)
+        # Not 1 / (a * b): global scales reach 2**100, so their product may overflow where alpha is a float32.
+        alpha = torch.reciprocal(global_scale) / self.weight_global_scale
         return ops.gemm_nvfp4(codes, self.weight_codes, scales, self.weight_scales, alpha, self.bias, out_dtype=x.dtype)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -208,6 +236,14 @@ class Fp4Linear(torch.nn.Module):
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, format={self.format!r}"
 
 
+def _autocast(x: Tensor) -> Tensor:
+    """``x`` in autocast's dtype where autocast is on and casts (it leaves float64 alone)."""
+    device = x.device.type
+    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
+        return x
+    return x.to(torch.get_autocast_dtype(device)) if x.dtype in _BIAS_DTYPES else x
+
+
 def _accept_calibrated(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Lets a fresh layer load the state dict of a calibrated one."""
     scale = state.get(prefix + "input_global_scale")
@@ -225,18 +261,29 @@ def quantize_linears(
 
     Left as they are: layers whose sizes do not fit (``in_features`` not a multiple of 32, ``out_features`` not of 8),
     those whose owner reads ``.weight`` itself (in ``MultiheadAttention`` and ``TransformerEncoderLayer``; subclasses of
-    ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)`` is true.
+    ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)`` is true. A layer in several places stays
+    one layer: it is replaced in all of them, or in none if one of them asks for that.
     """
     if type(module) is torch.nn.Linear:
         raise ValueError(
             "quantize_linears: module is itself a Linear and cannot be replaced in place. Use Fp4Linear.from_linear."
         )
-    for parent_name, parent in list(module.named_modules()):
-        if isinstance(parent, torch.nn.TransformerEncoderLayer):
-            continue
-        for child_name, child in list(parent.named_children()):
+    places: list[tuple[torch.nn.Module, str, torch.nn.Linear]] = []
+    kept: set[torch.nn.Module] = set()
+    for parent_name, parent in module.named_modules():
+        for child_name, child in parent._modules.items():  # named_children() leaves out a layer's second place
             if type(child) is not torch.nn.Linear or child.in_features % 32 or child.out_features % 8:
                 continue
-            if not skip(f"{parent_name}.{child_name}".lstrip("."), child):
-                setattr(parent, child_name, Fp4Linear.from_linear(child, format))
+            places.append((parent, child_name, child))
+            if isinstance(parent, torch.nn.TransformerEncoderLayer) or skip(
+                f"{parent_name}.{child_name}".lstrip("."), child
+            ):
+                kept.add(child)
+    made: dict[torch.nn.Module, Fp4Linear] = {}
+    for parent, child_name, child in places:
+        if child in kept:
+            continue
+        if child not in made:
+            made[child] = Fp4Linear.from_linear(child, format)
+        setattr(parent, child_name, made[child])
     return module
