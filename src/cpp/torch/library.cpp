@@ -69,3 +69,15 @@ STABLE_TORCH_LIBRARY(fp4aot, library) {
 
 STABLE_TORCH_LIBRARY_IMPL(fp4aot, CPU, library) { implement(library); }
 STABLE_TORCH_LIBRARY_IMPL(fp4aot, CUDA, library) { implement(library); }
+
+// Tensors that are not dense are refused by the reading of arguments, in a sentence instead of the dispatcher's pages.
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, SparseCPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, SparseCUDA, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, SparseCsrCPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, SparseCsrCUDA, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, MkldnnCPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, QuantizedCPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, QuantizedCUDA, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, AutogradNestedTensor, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, NestedTensorCPU, library) { implement(library); }
+STABLE_TORCH_LIBRARY_IMPL(fp4aot, NestedTensorCUDA, library) { implement(library); }

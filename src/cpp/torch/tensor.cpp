@@ -28,6 +28,14 @@ std::string sizes_text(int64_t const* sizes, int64_t dimensions) {
   return text + "]";
 }
 
+// What a tensor without shape and strides is.
+char const* layout_text(AtenTensorHandle tensor) {
+  int32_t layout = 0;
+  if (aoti_torch_get_layout(tensor, &layout) != AOTI_TORCH_SUCCESS) return "no dense";
+  if (layout == aoti_torch_layout_strided() || layout == aoti_torch_layout_jagged()) return "a nested";
+  return layout == aoti_torch_layout__mkldnn() ? "an mkldnn" : "a sparse";
+}
+
 }  // namespace
 
 std::string torch_error_text() {
@@ -167,12 +175,11 @@ void Tensor::read() {
                   aoti_torch_get_dtype(handle_, &dtype_) == AOTI_TORCH_SUCCESS &&
                   aoti_torch_get_device_type(handle_, &type) == AOTI_TORCH_SUCCESS &&
                   aoti_torch_get_device_index(handle_, &device_.index) == AOTI_TORCH_SUCCESS;
-  if (!ok) {
-    int32_t layout = 0;
-    if (aoti_torch_get_layout(handle_, &layout) == AOTI_TORCH_SUCCESS && layout != aoti_torch_layout_strided()) {
-      fail("is not a dense tensor; pass a dense (strided) one: .to_dense().");
-    }
-    throw std::runtime_error(std::string(op_) + ": torch could not describe " + name_ + torch_error_text());
+  int32_t layout = 0;  // torch gives some tensors strides that mean nothing
+  if (!ok || aoti_torch_get_layout(handle_, &layout) != AOTI_TORCH_SUCCESS || layout != aoti_torch_layout_strided()) {
+    std::string const reason = ok ? "" : torch_error_text();
+    fail(std::string("is ") + layout_text(handle_) + " tensor; pass a dense (strided) one, such as .to_dense() gives" +
+         (reason.empty() ? "." : " (torch says" + reason + ")."));
   }
   if (dimensions_ > kMaxDimensions) {
     fail("has " + std::to_string(dimensions_) + " dimensions; at most " + std::to_string(kMaxDimensions) +
@@ -226,8 +233,21 @@ Matrix Tensor::matrix() const {
   return matrix;
 }
 
+namespace {
+
+bool is_quantised(int32_t dtype) {
+  using torch::headeronly::ScalarType;
+  for (ScalarType type : {ScalarType::QInt8, ScalarType::QUInt8, ScalarType::QInt32}) {
+    if (dtype == static_cast<int32_t>(type)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 int32_t Tensor::float_dtype() const {
-  return torch_binding::float_dtype(dtype_, op_, name_, " Convert it: .to(torch.bfloat16).");
+  return torch_binding::float_dtype(
+      dtype_, op_, name_, is_quantised(dtype_) ? " Convert it: .dequantize()." : " Convert it: .to(torch.bfloat16).");
 }
 
 void Tensor::check_codes() const {

@@ -5,7 +5,11 @@ The library behind them, libfp4aot_torch.so, uses torch's stable ABI: one binary
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from . import _loader
 from .errors import TorchError
@@ -14,13 +18,22 @@ MINIMUM_TORCH = (2, 10)
 
 try:
     import torch
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
+except Exception as error:  # a broken installation raises anything
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        raise TorchError(
+            "torch is not installed, and this needs it: pip install 'torch>=2.10'. "
+            "(Without torch, fp4aot works on NumPy arrays.)"
+        ) from None
     raise TorchError(
-        "torch is not installed, and this needs it: pip install 'torch>=2.10'. "
-        "(Without torch, fp4aot works on NumPy arrays.)"
-    ) from None
+        f"torch is installed but cannot be imported ({type(error).__name__}: {error}). Check it with: "
+        "python -c 'import torch'. (NumPy arrays work without it.)"
+    ) from error
+if not hasattr(torch, "__version__"):
+    _where = getattr(torch, "__file__", None) or list(getattr(torch, "__path__", []))
+    raise TorchError(
+        f"the module torch (from {_where}) has no __version__, so it is not PyTorch: rename what shadows it, or "
+        "reinstall it with: pip install --force-reinstall torch. (NumPy arrays work without it.)"
+    )
 
 
 def check_version(version: str) -> None:
@@ -34,6 +47,19 @@ def check_version(version: str) -> None:
         )
 
 
+def _check_namespace(path: Path) -> None:
+    """Raises TorchError if something else has registered torch.ops.fp4aot: a second one kills the process in torch."""
+    try:
+        torch.library.Library("fp4aot", "DEF")._destroy()
+    except RuntimeError as error:
+        others = [other for other in torch.ops.loaded_libraries if Path(other).name == path.name]
+        other = ", ".join(others) or f"other code ({str(error).splitlines()[0]})"
+        raise TorchError(
+            f"{path} cannot register torch.ops.fp4aot: it is registered already, by {other}. A process can use one "
+            "copy of fp4aot: remove the other from sys.path and start Python again."
+        ) from None
+
+
 def _load() -> None:
     check_version(torch.__version__)
     _loader.library()  # first: its errors are clearer than the dynamic linker's
@@ -43,6 +69,9 @@ def _load() -> None:
             f"{path} is missing: this fp4aot was built without torch. Install the wheel, or install torch>=2.10 and "
             "rebuild with: pip install ."
         )
+    if os.path.realpath(path) in torch.ops.loaded_libraries:
+        return  # imported again; its registrations live as long as the process
+    _check_namespace(path)
     try:
         torch.ops.load_library(str(path))
     except OSError as error:
@@ -85,8 +114,51 @@ class Eager:
         return number
 
 
+_increment_version = torch.autograd.graph.increment_version
+_is_grad_enabled = torch.is_grad_enabled
+
+
+def _writing(name: str, op: Callable[..., Any], first: slice, last: int | None = None) -> Callable[..., Any]:
+    """``op``, with autograd told that it wrote to its arguments at ``first`` and ``last``: a backward that needs what
+    they held then fails instead of using what they hold now. torch's stable ABI has no way to say so."""
+
+    def call(*arguments: Any) -> Any:
+        written = arguments[first]
+        if last is not None and arguments[last] is not None:
+            written = (*written, arguments[last])
+        if _is_grad_enabled():
+            for tensor in written:
+                if getattr(tensor, "requires_grad", False):
+                    raise RuntimeError(
+                        f"{name} writes to a tensor of shape {list(tensor.shape)} that requires grad, and has no "
+                        "backward: gradients would be wrong. Call it under torch.no_grad(), or give a "
+                        ".detach().clone()."
+                    )
+        result = op(*arguments)
+        _increment_version(written)
+        return result
+
+    return call
+
+
+def _rmsnorm(op: Callable[..., Any]) -> Callable[..., Any]:
+    """The functional op writes to its residual only."""
+    with_residual = _writing("rmsnorm_quantize_nvfp4", op, slice(4, 5))
+
+    def call(x: Any, weight: Any, global_scale: Any, epsilon: Any, residual: Any, layout: Any, pdl: Any) -> Any:
+        run = op if residual is None else with_residual
+        return run(x, weight, global_scale, epsilon, residual, layout, pdl)
+
+    return call
+
+
 for _name in torch_fakes.FAKES:
-    for _op in (_name, _name + "_out"):
-        _overload = getattr(torch.ops.fp4aot, _op).default
-        setattr(Traced, _op, staticmethod(_overload))
-        setattr(Eager, _op, staticmethod(getattr(_overload, "_op", _overload)))
+    _overloads = [getattr(torch.ops.fp4aot, _op).default for _op in (_name, _name + "_out")]
+    _run, _run_out = (getattr(_overload, "_op", _overload) for _overload in _overloads)
+    _count = torch_fakes.outputs(_name)
+    _run_out = _writing(_name, _run_out, slice(_count), _count + 4 if _name.startswith("rmsnorm") else None)
+    if _name.startswith("rmsnorm"):
+        _run = _rmsnorm(_run)
+    for _backend, _functional, _out in ((Traced, *_overloads), (Eager, _run, _run_out)):
+        setattr(_backend, _name, staticmethod(_functional))
+        setattr(_backend, _name + "_out", staticmethod(_out))
