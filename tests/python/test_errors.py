@@ -145,7 +145,7 @@ CASES = {
     "unswizzle negative rows": (lambda: fp4aot.unswizzle_scales(e4m3(128, 4), -1, 4), ["rows = -1", "at least 0"]),
     # Strides and alignment.
     "last dimension strided": (lambda: fp4aot.quantize_nvfp4(x(64, 64).t()), ["stride", "contiguous"]),
-    "expanded rows": (lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)), ["stride = 0", "64", "x.contiguous"]),
+    "expanded rows": (lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)), ["stride = 0", "64", "contiguous copy"]),
     "rows that overlap": (
         lambda: fp4aot.quantize_nvfp4(torch.ones(999, dtype=BF16).as_strided((4, 64), (32, 1))),
         ["32", "overlap"],
@@ -189,6 +189,10 @@ CASES = {
     "epsilon NaN": (
         lambda: fp4aot.rmsnorm_quantize_nvfp4(x(), torch.ones(64, dtype=BF16), epsilon=float("nan")),
         ["epsilon = nan", "finite"],
+    ),
+    "epsilon of no number": (
+        lambda: fp4aot.rmsnorm_quantize_nvfp4(x(), torch.ones(64, dtype=BF16), epsilon="1"),
+        ["epsilon is '1'", "float"],
     ),
     "tactic": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=9999), ["tactic = 9999", " 0"]),
     "tactic beyond 32 bits": (

@@ -100,7 +100,7 @@ def test_every_tactic(device, format, m, n, k):
         numbers = [number for number, _ in tactics]
         assert len(set(numbers)) == len(numbers)
         assert all(name for _, name in tactics)
-        assert default in numbers if numbers else default == -1
+        assert default in numbers if numbers else default == 0
         alpha = torch.tensor([0.25], device=device)
         bias = torch.from_numpy(rng.standard_normal(n).astype(np.float32)).to(dtype).to(device)
         for number, name in tactics:

@@ -146,7 +146,10 @@ CASES = {
     "cpu colon": (lambda: fp4aot.image_name("cpu:"), ["'cpu:'", "not known"]),
     "unswizzle rows": (lambda: fp4aot.unswizzle_scales(scales(128, 4), 2**50, 4), ["512", "rows = 1125899906842624"]),
     "unswizzle rows 1.5": (lambda: fp4aot.unswizzle_scales(scales(128, 4), 1.5, 4), ["rows is 1.5", "integer"]),
+    "op of list_tactics": (lambda: fp4aot.list_tactics([], 8, 8, 32, "cpu"), [r"\[\] is not an op", "gemm_nvfp4"]),
     # Options.
+    "epsilon": (lambda: fp4aot.rmsnorm_quantize_nvfp4(x(), ONE, epsilon="1"), ["epsilon is '1'", "float"]),
+    "huge global_scale": (lambda: fp4aot.quantize_nvfp4(x(), 10**400), ["global_scale", "float32"]),
     "out_dtype": (lambda: fp4aot.gemm_nvfp4(*operands(), out_dtype="garbage"), ["out_dtype is 'garbage'", "float32"]),
     "out_dtype of torch": (
         lambda: fp4aot.gemm_nvfp4(*operands(), out_dtype=torch.float32),

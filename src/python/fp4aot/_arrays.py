@@ -144,7 +144,10 @@ def float_scalar(op: str, name: str, value: Any) -> Any:
     """One float32, also from a number; the returned array owns the memory."""
     np = numpy()
     if isinstance(value, (int, float)):
-        return np.asarray(value, dtype=np.float32)
+        try:
+            return np.asarray(value, dtype=np.float32)
+        except OverflowError:
+            raise ValueError(f"{op}: {name} is an integer beyond the range of float32.") from None
     return scalar_array(op, name, np.asarray(value) if isinstance(value, np.generic) else value)
 
 

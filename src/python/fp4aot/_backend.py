@@ -54,13 +54,6 @@ def numpy_backend(first: object) -> Any:
     return numpy_ops
 
 
-def _rows_overlap(tensor: Any) -> bool:
-    return any(
-        size > 1 and stride < tensor.shape[-1]
-        for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)
-    )
-
-
 def argument_error(op: str, error: Exception, out: object, **arguments: object) -> Exception:
     """What to raise after ``error``: torch's own parser does not say what an op takes, so arguments are looked at again
     here, where good calls never come."""
@@ -75,8 +68,10 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
             except (TypeError, ValueError) as better:
                 return better
             continue
-        if isinstance(value, Tensor) and "overlap" in str(error) and _rows_overlap(value):
-            return type(error)(f"{error} Pass a contiguous copy: {name}.contiguous().")
+        if name == "epsilon":
+            if not isinstance(value, (int, float)):
+                return TypeError(f"{op}: epsilon is {value!r}; it must be a float.")
+            continue
         if value is None or isinstance(value, Tensor):
             continue
         fix = "Pass a torch.Tensor on the same device"

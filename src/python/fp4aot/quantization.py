@@ -161,7 +161,14 @@ def rmsnorm_quantize_nvfp4(
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise argument_error(
-            "rmsnorm_quantize_nvfp4", error, out, x=x, weight=weight, global_scale=global_scale, residual=residual
+            "rmsnorm_quantize_nvfp4",
+            error,
+            out,
+            x=x,
+            weight=weight,
+            global_scale=global_scale,
+            residual=residual,
+            epsilon=epsilon,
         ) from None
 
 

@@ -23,7 +23,7 @@ def parse_device(device: Device) -> Any:
     torch = sys.modules.get("torch")
     if device is None:
         device = "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
-    if isinstance(device, int) and not isinstance(device, bool):
+    if hasattr(device, "__index__") and not isinstance(device, bool):
         device = f"cuda:{device}"
     match = re.fullmatch(r"(cpu|cuda)(?::([0-9]+))?", str(device))
     if match is None:
@@ -74,8 +74,8 @@ def info() -> dict[str, Any]:
 
 
 def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any) -> ctypes.Structure:
+    _loader.slot(op)
     if not op.startswith("gemm_"):
-        _loader.slot(op)
         raise ValueError(f"{op!r} has no tactics; the ops with tactics are gemm_nvfp4 and gemm_mxfp4.")
     m, n, k = (_loader.integer(op, name, value) for name, value in (("m", m), ("n", n), ("k", k)))
     padded_k = -(-k // (16 if op == "gemm_nvfp4" else 32))
