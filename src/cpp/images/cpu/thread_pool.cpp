@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -49,6 +50,9 @@ int count_threads() {
     char* end;
     long const asked = std::strtol(text, &end, 10);
     if (end != text && *end == '\0' && asked >= 1 && asked <= kMaxThreads) return static_cast<int>(asked);
+    std::fprintf(stderr,
+                 "fp4aot: FP4AOT_NUM_THREADS='%s' is not a number from 1 to %d; using all CPUs of this process.\n",
+                 text, kMaxThreads);
   }
   cpu_set_t set;
   int const allowed = sched_getaffinity(0, sizeof set, &set) == 0

@@ -7,7 +7,8 @@
  *              FP4AOT_SCALES_LINEAR:   [rows, k/vec].
  *              FP4AOT_SCALES_SWIZZLED: 512-byte atoms of 128 rows x 4 scales (formats.h, scale_offset);
  *              the buffer is roundup(rows,128) * roundup(k/vec,4) bytes and its padding is written as zero.
- *   global_scale (NVFP4) multiplies when quantising; the product is rescaled by alpha = 1 / (global_a * global_b).
+ *   global_scale (NVFP4) multiplies when quantising; the product is rescaled by alpha = 1 / (global_a * global_b),
+ *              best computed as 1 / global_a / global_b: global scales reach 2^100 and their product may overflow.
  *   alignment  codes 8 bytes (16 in a product), swizzled scales and workspaces 16 bytes, everything else its element.
  *   Bit-exact rules of quantisation and their edge cases are in formats.h.
  *
