@@ -118,7 +118,18 @@ _increment_version = torch.autograd.graph.increment_version
 _is_grad_enabled = torch.is_grad_enabled
 
 
-def _writing(name: str, op: Callable[..., Any], first: slice, last: int | None = None) -> Callable[..., Any]:
+def _refuse_gradients(name: str, written: tuple[Any, ...]) -> None:
+    for tensor in written:
+        if getattr(tensor, "requires_grad", False):
+            raise RuntimeError(
+                f"{name} writes to a tensor of shape {list(tensor.shape)} that requires grad, and has no backward: "
+                "gradients would be wrong. Call it under torch.no_grad(), or give a .detach().clone()."
+            )
+
+
+def _writing(
+    name: str, op: Callable[..., Any], first: slice, last: int | None = None, traced: bool = False
+) -> Callable[..., Any]:
     """``op``, with autograd told that it wrote to its arguments at ``first`` and ``last``: a backward that needs what
     they held then fails instead of using what they hold now. torch's stable ABI has no way to say so."""
 
@@ -127,23 +138,18 @@ def _writing(name: str, op: Callable[..., Any], first: slice, last: int | None =
         if last is not None and arguments[last] is not None:
             written = (*written, arguments[last])
         if _is_grad_enabled():
-            for tensor in written:
-                if getattr(tensor, "requires_grad", False):
-                    raise RuntimeError(
-                        f"{name} writes to a tensor of shape {list(tensor.shape)} that requires grad, and has no "
-                        "backward: gradients would be wrong. Call it under torch.no_grad(), or give a "
-                        ".detach().clone()."
-                    )
+            _refuse_gradients(name, written)
         result = op(*arguments)
-        _increment_version(written)
+        if not traced:  # a compiled graph counts the versions of its inputs itself
+            _increment_version(written)
         return result
 
     return call
 
 
-def _rmsnorm(op: Callable[..., Any]) -> Callable[..., Any]:
+def _rmsnorm(op: Callable[..., Any], traced: bool) -> Callable[..., Any]:
     """The functional op writes to its residual only."""
-    with_residual = _writing("rmsnorm_quantize_nvfp4", op, slice(4, 5))
+    with_residual = _writing("rmsnorm_quantize_nvfp4", op, slice(4, 5), traced=traced)
 
     def call(x: Any, weight: Any, global_scale: Any, epsilon: Any, residual: Any, layout: Any, pdl: Any) -> Any:
         run = op if residual is None else with_residual
@@ -153,12 +159,14 @@ def _rmsnorm(op: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in torch_fakes.FAKES:
-    _overloads = [getattr(torch.ops.fp4aot, _op).default for _op in (_name, _name + "_out")]
-    _run, _run_out = (getattr(_overload, "_op", _overload) for _overload in _overloads)
     _count = torch_fakes.outputs(_name)
-    _run_out = _writing(_name, _run_out, slice(_count), _count + 4 if _name.startswith("rmsnorm") else None)
-    if _name.startswith("rmsnorm"):
-        _run = _rmsnorm(_run)
-    for _backend, _functional, _out in ((Traced, *_overloads), (Eager, _run, _run_out)):
-        setattr(_backend, _name, staticmethod(_functional))
-        setattr(_backend, _name + "_out", staticmethod(_out))
+    _residual = _count + 4 if _name.startswith("rmsnorm") else None
+    for _backend in (Traced, Eager):
+        _traced = _backend is Traced
+        _run, _run_out = (getattr(torch.ops.fp4aot, _op).default for _op in (_name, _name + "_out"))
+        if not _traced:
+            _run, _run_out = (getattr(_overload, "_op", _overload) for _overload in (_run, _run_out))
+        if _residual is not None:
+            _run = _rmsnorm(_run, _traced)
+        setattr(_backend, _name, staticmethod(_run))
+        setattr(_backend, _name + "_out", staticmethod(_writing(_name, _run_out, slice(_count), _residual, _traced)))
