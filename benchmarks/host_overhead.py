@@ -44,7 +44,7 @@ def main() -> None:
     scale = fp4aot.nvfp4_global_scale(x)
     a, a_scales = fp4aot.quantize_nvfp4(x, scale)
     b, b_scales = fp4aot.quantize_nvfp4(w, scale)
-    alpha = 1 / (scale * scale)
+    alpha = 1 / scale / scale
     out = torch.empty(4, 128, dtype=torch.bfloat16, device=device)
     calls: dict[str, Callable[[], object]] = {
         "torch.mm (bf16), for comparison": lambda: torch.mm(x, w.T),

@@ -108,7 +108,7 @@ class Eager:
     @staticmethod
     def dtype(dtype: object) -> object:
         """What to give for an output dtype."""
-        number = _DTYPE_NUMBERS.get(dtype)
+        number = _DTYPE_NUMBERS.get(dtype) if dtype is None or isinstance(dtype, torch.dtype) else None
         if number is None:
             raise ValueError(f"dtype (out_dtype) is {dtype!r}; it must be torch.bfloat16, float16 or float32.")
         return number
