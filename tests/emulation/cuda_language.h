@@ -1,0 +1,72 @@
+// What the kernels take from the CUDA compiler: keywords, the built-in variables, a few intrinsics.
+#ifndef FP4AOT_TESTS_EMULATION_CUDA_LANGUAGE_H_
+#define FP4AOT_TESTS_EMULATION_CUDA_LANGUAGE_H_
+
+// These headers define the keywords for the host compiler: include them before ours replace them.
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <vector_functions.h>
+
+#include "machine.h"
+
+#undef __device__
+#undef __host__
+#undef __global__
+#undef __forceinline__
+#undef __launch_bounds__
+#undef __grid_constant__
+#define __device__
+#define __host__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+
+#define threadIdx (machine::current->thread)
+#define blockIdx (machine::current->cta->index)
+#define blockDim (machine::block_dim)
+#define gridDim (machine::grid_dim)
+
+inline void __syncwarp() { machine::synchronise(machine::current_warp().barrier, 32); }
+inline void __syncthreads() { machine::synchronise(machine::current->cta->all, static_cast<int>(blockDim.x)); }
+
+inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
+  uint64_t const bytes = uint64_t{y} << 32 | x;
+  uint32_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    uint32_t const choice = selector >> 4 * i & 15;
+    if (choice & 8) machine::fail("__byte_perm: sign replication is not emulated");
+    result |= static_cast<uint32_t>(bytes >> 8 * choice & 255) << 8 * i;
+  }
+  return result;
+}
+
+inline int min(int a, int b) { return a < b ? a : b; }
+
+namespace machine {
+
+inline float bf16_to_float(uint32_t bits) {
+  uint32_t const wide = bits << 16;
+  float x;
+  std::memcpy(&x, &wide, sizeof x);
+  return x;
+}
+
+// mul.rn.bf16. The product is exact in fp32 unless it falls below 2^-149, where the kernels have none: rounded once.
+// The canonical NaN is 0x7FFF.
+inline uint32_t multiply_bf16(uint32_t a, uint32_t b) {
+  float const product = bf16_to_float(a) * bf16_to_float(b);
+  if (product != product) return 0x7FFF;
+  uint32_t bits;
+  std::memcpy(&bits, &product, sizeof bits);
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+inline uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
+  return multiply_bf16(a & 0xFFFF, b & 0xFFFF) | multiply_bf16(a >> 16, b >> 16) << 16;
+}
+
+}  // namespace machine
+
+#endif
