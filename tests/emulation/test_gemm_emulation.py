@@ -159,7 +159,7 @@ FAULTS = (
         "mma_sync",
         "if (token >= args.m || column >= args.n) continue;",
         "if (token >= args.m || column >= args.n + 1) continue;",
-        "written outside of the output",
+        "written outside of the output|mismatch at",  # or in the next row
     ),
 )
 
