@@ -6,6 +6,7 @@
 
 #include "core/driver.h"
 #include "fp4aot/formats.h"
+#include "images/image.h"
 
 namespace fp4aot::core {
 
@@ -140,8 +141,6 @@ bool is_silu_mul(fp4aot_op op) {
 bool is_rmsnorm(fp4aot_op op) { return op == FP4AOT_OP_rmsnorm_quantize_nvfp4; }
 
 int64_t vector_of(fp4aot_op op) { return is_mxfp4(op) ? kMxfp4Vector : kNvfp4Vector; }
-
-int64_t element_bytes(int32_t dtype) { return dtype == FP4AOT_FP32 ? 4 : 2; }
 
 constexpr size_t kScaleAlignment = 16;  // of a swizzled scale buffer
 constexpr char const* kPadK = "Pad k with zeros.";

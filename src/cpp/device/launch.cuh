@@ -2,6 +2,8 @@
 #ifndef FP4AOT_DEVICE_LAUNCH_CUH_
 #define FP4AOT_DEVICE_LAUNCH_CUH_
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -10,6 +12,19 @@
 #include "images/image.h"
 
 namespace fp4aot {
+
+// f(T{}), T being the type of a fp4aot_dtype.
+template <class F>
+auto with_element_type(int32_t dtype, F const& f) {
+  switch (dtype) {
+    case FP4AOT_BF16:
+      return f(__nv_bfloat16{});
+    case FP4AOT_FP16:
+      return f(__half{});
+    default:
+      return f(float{});
+  }
+}
 
 struct LaunchTarget {
   char const* op;  // for messages

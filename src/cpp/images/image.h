@@ -15,6 +15,9 @@
 
 namespace fp4aot {
 
+// Bytes of an element of a fp4aot_dtype.
+constexpr int64_t element_bytes(int32_t dtype) { return dtype == FP4AOT_FP32 ? 4 : 2; }
+
 // Where a slot writes why a launch failed (one line, no newline at the end).
 struct Message {
   char text[512];

@@ -83,7 +83,7 @@ struct Product {
 void store(Product const& product, float const* sums, int64_t ld, int64_t row, int64_t rows, int64_t column,
            int64_t columns, float unscale, float* bias_scratch) {
   fp4aot_gemm_params const& p = product.p;
-  int64_t const size = p.d_dtype == FP4AOT_FP32 ? 4 : 2, bias_size = p.bias_dtype == FP4AOT_FP32 ? 4 : 2;
+  int64_t const size = element_bytes(p.d_dtype), bias_size = element_bytes(p.bias_dtype);
   float const* bias = nullptr;
   if (p.bias != nullptr) {
     product.kernel.load_row[p.bias_dtype - 1](static_cast<char const*>(p.bias) + column * bias_size, columns,

@@ -16,13 +16,11 @@ namespace {
 
 constexpr int64_t kChunkScales = kColumnChunk / kNvfp4Vector;  // the most scales a chunk has
 
-int64_t element_size(int32_t dtype) { return dtype == FP4AOT_FP32 ? 4 : 2; }
-
 // Address of the element at (row, column) of a tensor whose stride is in elements.
 template <class Void>
 Void* element_at(Void* base, int32_t dtype, int64_t stride, int64_t row, int64_t column) {
   using Byte = std::conditional_t<std::is_const_v<Void>, char const, char>;
-  return static_cast<Byte*>(base) + (row * stride + column) * element_size(dtype);
+  return static_cast<Byte*>(base) + (row * stride + column) * element_bytes(dtype);
 }
 
 // Calls body(row, first, count) for each piece of at most `chunk` columns of each row.
@@ -97,7 +95,7 @@ void rmsnorm_quantize(fp4aot_quantize_params const& p) {
     char const* const weight = static_cast<char const*>(p.weight);
     uint8_t* const codes = p.codes + row * p.codes_stride;
     for (int64_t first = 0; first < p.k; first += kColumnChunk) {
-      int64_t const count = std::min(kColumnChunk, p.k - first), offset = first * element_size(p.input_dtype);
+      int64_t const count = std::min(kColumnChunk, p.k - first), offset = first * element_bytes(p.input_dtype);
       uint8_t scales[kChunkScales];
       uint8_t* const to = linear ? p.scales + row * columns + first / kNvfp4Vector : scales;
       scale_quantize(x + offset, weight + offset, root, count, rule, codes + first / 2, to);

@@ -1,6 +1,6 @@
 // Which W4A4 kernel serves which problem on sm90a: data and one rule.
 //
-// Tactic numbers (stable):
+// Tactic numbers (stable). Here they count from 0, in the C ABI from 1 (there 0 is the default): gemm_slot.cuh converts.
 //   8 * i + s - 1       wgmma_256x<tokens>: tiles of 256 weight rows x kWgmmaTiles[i].tokens; s CTAs, a cluster, share k
 //   24 + 2 * i + w      mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
 #ifndef FP4AOT_IMAGES_SM90A_POLICY_H_

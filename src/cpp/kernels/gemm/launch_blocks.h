@@ -19,8 +19,6 @@ namespace fp4aot {
 // Rows of A and of B in one launch: multiples of every tile and of a scale atom, and few enough to count tiles in int32.
 constexpr int64_t kMaxLaunchM = int64_t{1} << 23, kMaxLaunchN = int64_t{1} << 18;
 
-inline int64_t element_bytes(int32_t dtype) { return dtype == FP4AOT_FP32 ? 4 : 2; }
-
 inline GemmArgs gemm_args(fp4aot_gemm_params const& p) {
   GemmArgs args = {};
   args.a_codes = p.a_codes;

@@ -130,14 +130,7 @@ struct Dequantize {
   }
 
   static void const* choose(int32_t dtype, bool aligned) {
-    switch (dtype) {
-      case FP4AOT_BF16:
-        return kernel<__nv_bfloat16>(aligned);
-      case FP4AOT_FP16:
-        return kernel<__half>(aligned);
-      default:
-        return kernel<float>(aligned);
-    }
+    return with_element_type(dtype, [&](auto element) { return kernel<decltype(element)>(aligned); });
   }
 
   static void preload() {
@@ -148,7 +141,7 @@ struct Dequantize {
 
   static fp4aot_status launch(char const* op, fp4aot_dequantize_params const& p, Message* message) {
     if (p.rows == 0 || p.k == 0) return FP4AOT_OK;
-    int64_t const element_bytes = p.output_dtype == FP4AOT_FP32 ? 4 : 2;
+    int64_t const element = element_bytes(p.output_dtype);
     DequantizeArgs args = {};
     args.codes = p.codes;
     args.codes_stride = p.codes_stride;
@@ -157,7 +150,7 @@ struct Dequantize {
     args.output = p.output;
     args.output_stride = p.output_stride;
     args.rows = p.rows;
-    args.pieces = p.k * element_bytes / 16;
+    args.pieces = p.k * element / 16;
     args.columns = p.k / kVector<kFormat>;
     args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
     while (args.tile_width_log2 < 8 && int64_t{kDequantizeUnroll} << args.tile_width_log2 < args.pieces) {
@@ -167,9 +160,9 @@ struct Dequantize {
     args.row_tiles = (p.rows + tile_rows - 1) / tile_rows;
     int64_t const tile_pieces = int64_t{kDequantizeUnroll} << args.tile_width_log2;
     int64_t const grid_x = (args.pieces + tile_pieces - 1) / tile_pieces;
-    if (grid_x > kMaxGridX) return too_wide(op, p.k, kMaxGridX * tile_pieces * 16 / element_bytes, message);
-    bool const aligned = rows_aligned(p.output, p.output_stride * element_bytes, 16) &&
-                         rows_aligned(p.codes, p.codes_stride, 8 / static_cast<size_t>(element_bytes));
+    if (grid_x > kMaxGridX) return too_wide(op, p.k, kMaxGridX * tile_pieces * 16 / element, message);
+    bool const aligned = rows_aligned(p.output, p.output_stride * element, 16) &&
+                         rows_aligned(p.codes, p.codes_stride, 8 / static_cast<size_t>(element));
     dim3 const grid(static_cast<unsigned>(grid_x),
                     static_cast<unsigned>(args.row_tiles < kMaxGridY ? args.row_tiles : kMaxGridY));
     return fp4aot::launch({op, p.stream, p.flags, message}, choose(p.output_dtype, aligned), grid, kDequantizeThreads,

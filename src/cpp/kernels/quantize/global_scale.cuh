@@ -104,14 +104,7 @@ struct GlobalScale {
   }
 
   static void const* choose(int32_t dtype, bool aligned) {
-    switch (dtype) {
-      case FP4AOT_BF16:
-        return kernel<__nv_bfloat16>(aligned);
-      case FP4AOT_FP16:
-        return kernel<__half>(aligned);
-      default:
-        return kernel<float>(aligned);
-    }
+    return with_element_type(dtype, [&](auto element) { return kernel<decltype(element)>(aligned); });
   }
 
   static void preload() {
@@ -124,7 +117,7 @@ struct GlobalScale {
   static size_t workspace_size(void const*) { return (kAmaxMaxCtas + 1) * sizeof(float); }  // one more to align it
 
   static fp4aot_status launch(char const* op, fp4aot_global_scale_params const& p, Message* message) {
-    int64_t const element_bytes = p.input_dtype == FP4AOT_FP32 ? 4 : 2;
+    int64_t const element = element_bytes(p.input_dtype);
     AmaxArgs args = {};
     args.input = p.input;
     args.stride = p.input_stride;
@@ -135,7 +128,7 @@ struct GlobalScale {
       args.rows = p.rows > 0 ? 1 : 0;
       args.stride = args.k;
     }
-    int64_t const piece = 16 / element_bytes * kAmaxUnroll;
+    int64_t const piece = 16 / element * kAmaxUnroll;
     while (args.threads_log2 < 8 && piece << args.threads_log2 < args.k) ++args.threads_log2;
     int64_t const segment_length = piece << args.threads_log2;
     args.segments = (args.k + segment_length - 1) / segment_length;
@@ -145,8 +138,7 @@ struct GlobalScale {
     auto const workspace = (reinterpret_cast<uintptr_t>(p.workspace) + 3) / 4 * 4;
     args.partial = ctas == 1 ? nullptr : reinterpret_cast<float*>(workspace);
     args.global_scale = p.global_scale;
-    bool const aligned =
-        args.rows <= 1 ? is_aligned(p.input, 16) : rows_aligned(p.input, p.input_stride * element_bytes, 16);
+    bool const aligned = args.rows <= 1 ? is_aligned(p.input, 16) : rows_aligned(p.input, p.input_stride * element, 16);
     LaunchTarget const target = {op, p.stream, p.flags, message};
     fp4aot_status const status = fp4aot::launch(target, choose(p.input_dtype, aligned), dim3(ctas), kAmaxThreads, args);
     if (status != FP4AOT_OK || ctas == 1) return status;

@@ -190,14 +190,7 @@ struct RmsnormQuantize {
   }
 
   static void const* choose(int32_t dtype, bool aligned, int blocks) {
-    switch (dtype) {
-      case FP4AOT_BF16:
-        return kernel<__nv_bfloat16>(aligned, blocks);
-      case FP4AOT_FP16:
-        return kernel<__half>(aligned, blocks);
-      default:
-        return kernel<float>(aligned, blocks);
-    }
+    return with_element_type(dtype, [&](auto element) { return kernel<decltype(element)>(aligned, blocks); });
   }
 
   static void preload() {
@@ -211,7 +204,7 @@ struct RmsnormQuantize {
     int64_t const columns = p.k / kNvfp4Vector;
     if (p.rows == 0 || columns == 0) return FP4AOT_OK;
     if (columns > kMaxColumns) return too_wide(op, p.k, kMaxColumns * kNvfp4Vector, message);
-    int64_t const element_bytes = p.input_dtype == FP4AOT_FP32 ? 4 : 2;
+    int64_t const element = element_bytes(p.input_dtype);
     RmsnormArgs args = {};
     args.input = p.input;
     args.input_stride = p.input_stride;
@@ -231,8 +224,8 @@ struct RmsnormQuantize {
     args.rows_stored = args.swizzled ? round_up(p.rows, kScaleAtomRows) : p.rows;
     args.columns_stored = static_cast<int32_t>(args.swizzled ? round_up(columns, kScaleAtomColumns) : columns);
     bool const aligned = args.codes_alignment >= 8 && is_aligned(p.weight, 16) &&
-                         rows_aligned(p.input, p.input_stride * element_bytes, 16) &&
-                         (p.residual == nullptr || rows_aligned(p.residual, p.residual_stride * element_bytes, 16));
+                         rows_aligned(p.input, p.input_stride * element, 16) &&
+                         (p.residual == nullptr || rows_aligned(p.residual, p.residual_stride * element, 16));
     // Few rows are spread over all the threads there are, many leave four blocks to a thread.
     int64_t const wanted = p.rows <= Policy::kRmsnormFewRows ? columns : (columns + 3) / 4;
     int threads_log2 = 5;

@@ -186,14 +186,7 @@ struct QuantizeRows {
   }
 
   static Choice choose(int32_t dtype, bool aligned, bool large) {
-    switch (dtype) {
-      case FP4AOT_BF16:
-        return choose<__nv_bfloat16>(aligned, large);
-      case FP4AOT_FP16:
-        return choose<__half>(aligned, large);
-      default:
-        return choose<float>(aligned, large);
-    }
+    return with_element_type(dtype, [&](auto element) { return choose<decltype(element)>(aligned, large); });
   }
 
   static void preload() {
@@ -208,11 +201,11 @@ struct QuantizeRows {
     int64_t const columns = p.k / kVector<kFormat>;
     if (p.rows == 0 || columns == 0) return FP4AOT_OK;
     if (columns > kMaxColumns) return too_wide(op, p.k, kMaxColumns * kVector<kFormat>, message);
-    int64_t const element_bytes = p.input_dtype == FP4AOT_FP32 ? 4 : 2;
+    int64_t const element = element_bytes(p.input_dtype);
     QuantizeRowsArgs args = {};
     args.input = static_cast<uint8_t const*>(p.input);
-    args.input_stride = p.input_stride * element_bytes;
-    args.up_distance = p.k * element_bytes;
+    args.input_stride = p.input_stride * element;
+    args.up_distance = p.k * element;
     args.global_scale = p.global_scale;
     args.codes = p.codes;
     args.codes_stride = p.codes_stride;
