@@ -39,10 +39,8 @@ def medians(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def main() -> None:
-    threads = len(os.sched_getaffinity(0))
-    print(
-        f"torch {torch.__version__}, fp4aot {fp4aot.__version__}, {threads} CPUs, {torch.get_num_threads()} torch threads"
-    )
+    threads = f"{len(os.sched_getaffinity(0))} CPUs, {torch.get_num_threads()} torch threads"
+    print(f"torch {torch.__version__}, fp4aot {fp4aot.__version__}, {threads}")
     for m, n, k in SHAPES:
         x, w = torch.randn(m, k), torch.randn(n, k)
         nvfp4 = [fp4aot.quantize_nvfp4(t) for t in (x, w)]
@@ -59,10 +57,10 @@ def main() -> None:
                 "mxfp4": lambda o=mxfp4: product(fp4aot.gemm_mxfp4, o),
             }
         )
-        ratios = "  ".join(
-            f"{name} {times[name]:8.2f} ({times[name] / times['torch']:.2f}x)" for name in ("nvfp4", "mxfp4")
-        )
-        print(f"M {m:4} N {n:4} K {k:4}  torch fp32 {times['torch']:8.2f}  {ratios}")
+        line = f"M {m:4} N {n:4} K {k:4}  torch fp32 {times['torch']:8.2f}"
+        for name in ("nvfp4", "mxfp4"):
+            line += f"  {name} {times[name]:8.2f} ({times[name] / times['torch']:.2f}x)"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
