@@ -14,6 +14,7 @@ import argparse
 import statistics
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import fp4aot
 import torch
@@ -43,7 +44,13 @@ if triton is not None:
         pass
 
 
-def capture(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+@dataclass
+class Captured:
+    graph: torch.cuda.CUDAGraph
+    call: Callable[[], object]  # owns the tensors whose addresses the graph holds
+
+
+def capture(call: Callable[[], object]) -> Captured:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # set-up of libraries and kernels stays out of the graph
@@ -53,18 +60,18 @@ def capture(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    return graph
+    return Captured(graph, call)
 
 
-def medians(graphs: dict[str, torch.cuda.CUDAGraph], flush: torch.Tensor, turns: int) -> dict[str, float]:
+def medians(graphs: dict[str, Captured], flush: torch.Tensor, turns: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in graphs}
     for turn in range(turns + 1):
         events = []
-        for name, graph in graphs.items():
+        for name, captured in graphs.items():
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             flush.sum()
             start.record()
-            graph.replay()
+            captured.graph.replay()
             end.record()
             events.append((name, start, end))
         torch.cuda.synchronize()
