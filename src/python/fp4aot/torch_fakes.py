@@ -284,7 +284,11 @@ def _out(name: str, fake: Fake) -> Fake:
 
 
 def register() -> None:
-    """Registers every fake; the ops must be loaded."""
+    """Registers every fake, once a process; the ops must be loaded."""
+    namespace = torch.ops.fp4aot
+    if getattr(namespace, "fakes_are_registered", False):  # imported again; some versions of torch refuse a second one
+        return
     for name, fake in FAKES.items():
         torch.library.register_fake(f"fp4aot::{name}", fake)
         torch.library.register_fake(f"fp4aot::{name}_out", _out(name, fake))
+    namespace.fakes_are_registered = True
