@@ -31,6 +31,13 @@ function(fp4aot_add_image name)
       $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo -Xfatbin=-compress-all
         -Xcompiler=-Wall,-Wextra,-Werror,-fvisibility=hidden --Werror=all-warnings>)
     target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+    fp4aot_image_field(headers ${name} 5)
+    if(headers STREQUAL "cutlass")
+      # CUTLASS leaves programmatic dependent launch out without this, on every Blackwell target.
+      fp4aot_find(cutlass cutlass)
+      target_include_directories(${target} SYSTEM PRIVATE ${cutlass})
+      target_compile_definitions(${target} PRIVATE CUTLASS_ENABLE_GDC_FOR_SM100)
+    endif()
     target_link_libraries(${target} PRIVATE ${FP4AOT_CUDART_STATIC} rt pthread dl)
   endif()
   install(TARGETS ${target} LIBRARY DESTINATION lib)

@@ -1,12 +1,15 @@
 # THE table of images. One line an image: name, compute capability it runs on (exactly; "-" = the host), nvcc target,
 # oldest nvcc that can build it, oldest driver (its CUDA version, as cuDriverGetVersion gives it) that can run it when
-# built with CUDA 12.9. A toolkit of a newer major raises the last to its own major: core compares and names both.
-# Adding an architecture starts here (CONTRIBUTING.md).
+# built with CUDA 12.9, and what else its sources include. A toolkit of a newer major raises the driver to its own
+# major: core compares and names both. Adding an architecture starts here (CONTRIBUTING.md).
 #
-#      name    capability  target  nvcc   driver
+#      name    capability  target  nvcc   driver  headers
 set(FP4AOT_IMAGE_TABLE
-      "cpu     -           -       -      0"
-      "sm90a   9.0         90a     12.9   12000"
+      "cpu     -           -       -      0       -"
+      "sm90a   9.0         90a     12.9   12000   -"
+      "sm100a  10.0        100a    12.9   12080   cutlass"
+      "sm103a  10.3        103a    12.9   12090   cutlass"
+      "sm120a  12.0        120a    12.9   12080   cutlass"
 )
 
 # fp4aot_image_field(<out> <image> <field index>): one field of the table; an error for an unknown image.

@@ -169,6 +169,11 @@ def requirements(images: list[str]) -> list[str]:
             find_nvcc()
         except Missing:
             needed += TOOLKIT
+    if any(line[0] in images and line[5] == "cutlass" for line in image_table()):
+        try:
+            find_cutlass()
+        except Missing:
+            needed.append(CUTLASS)
     if os.environ.get("FP4AOT_TORCH", "ON").upper() != "OFF":
         try:
             find_torch()

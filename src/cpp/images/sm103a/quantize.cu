@@ -1,0 +1,2 @@
+#include "images/sm103a/quantize_policy.h"
+#include "kernels/quantize/slots.cuh"
