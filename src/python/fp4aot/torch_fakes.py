@@ -285,7 +285,7 @@ def _out(name: str, fake: Fake) -> Fake:
 
 def register() -> None:
     """Registers every fake, once a process; the ops must be loaded."""
-    namespace = torch.ops.fp4aot
+    namespace: Any = torch.ops.fp4aot
     if getattr(namespace, "fakes_are_registered", False):  # imported again; some versions of torch refuse a second one
         return
     for name, fake in FAKES.items():
