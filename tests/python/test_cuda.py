@@ -1,11 +1,15 @@
 """What only a GPU has: graphs, streams, programmatic launches, other devices' contexts, large tensors."""
 
+import re
+from pathlib import Path
+
 import fp4aot
 import installed
 import numpy as np
 import pytest
 import reference
 import torch
+from c_abi import LAUNCH_FAILED
 from operands import Operand, bytes_of, floats_of, random_rows
 
 pytestmark = pytest.mark.cuda
@@ -184,6 +188,40 @@ def test_two_gpus_in_one_process():
         assert np.array_equal(bytes_of(codes), expected)
         out = fp4aot.gemm_nvfp4(codes, codes, scales, scales)
         assert out.device.index == index
+
+
+AFTER_A_FAULT = """
+import ctypes, torch, fp4aot
+import c_abi
+library = c_abi.load()
+x = torch.randn(16, 64, device="cuda")
+codes, scales = fp4aot.quantize_nvfp4(x)
+params = c_abi.Quantize(
+    device=c_abi.CUDA, input_dtype=c_abi.FP32, rows=16, k=64, input=4096, input_stride=64, codes=codes.data_ptr(),
+    codes_stride=32, scales=scales.data_ptr(), scales_bytes=scales.numel())
+params.struct_size = ctypes.sizeof(params)
+print(library.fp4aot_quantize_nvfp4(ctypes.byref(params)))  # queued: the address is looked at on the device
+try:
+    torch.cuda.synchronize()
+except RuntimeError:
+    print("faulted")
+print(library.fp4aot_quantize_nvfp4(ctypes.byref(params)))
+print(c_abi.error(library))
+try:
+    fp4aot.quantize_nvfp4(x)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_launch_that_the_driver_refuses_says_why():
+    """A fault of any kernel ends a context; each later launch reports it instead of doing nothing."""
+    tests = [str(Path(installed.__file__).parent / "abi")]
+    done = installed.python(f"import sys; sys.path[:0] = {tests!r}\n{AFTER_A_FAULT}", check=False)
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["0", "faulted", str(LAUNCH_FAILED)], done.stdout + done.stderr
+    assert re.search(r"quantize_nvfp4 on .*\(image \w+\).*cudaErrorIllegalAddress", lines[3]), lines
+    assert "cudaErrorIllegalAddress" in lines[4] or "illegal memory access" in lines[4], lines
 
 
 def test_preload_and_info():
