@@ -90,7 +90,7 @@ struct Function {
   std::vector<Variable*> variables;                                 // shared, local and param variables declared inside
   std::vector<Statement> body;                                      // empty for a declaration
   std::vector<bool> is_target;                                      // a label stands before this statement
-  std::map<std::string_view, std::vector<int32_t>> branch_targets;  // .branchtargets lists, by their label
+  std::map<std::string_view, int32_t> branch_targets;  // a list's label: the statement "branchtargets" with its labels
   uint32_t maxntid[3] = {0, 0, 0};                                  // 0: not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t cluster[3] = {0, 0, 0};  // .reqnctapercluster
