@@ -151,9 +151,9 @@ FUNCTIONS = (
 )
 
 
-def load() -> c.CDLL:
-    """libfp4aot.so of the installed package, with the signatures of the header."""
-    library = installed.load(installed.core_library())
+def load(path: str | None = None) -> c.CDLL:
+    """libfp4aot.so (of the installed package unless a path is given), with the signatures of the header."""
+    library = c.CDLL(path) if path else installed.load(installed.core_library())
     for name, struct in OPS.items():
         getattr(library, f"fp4aot_{name}").argtypes = [c.POINTER(struct)]
         getattr(library, f"fp4aot_{name}_workspace_size").argtypes = [c.POINTER(struct), c.POINTER(c.c_size_t)]

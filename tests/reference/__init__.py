@@ -21,13 +21,14 @@ from .formats import (
 )
 from .gemm import assert_product, dequantize, product
 from .layouts import offset, swizzle, swizzled_shape, unswizzle
-from .quantize import VECTOR, nvfp4_global_scale, quantize, rmsnorm, silu_mul
+from .quantize import VECTOR, assert_codes_close, nvfp4_global_scale, quantize, rmsnorm, silu_mul
 
 __all__ = [
     "E2M1",
     "E4M3",
     "UE8M0",
     "VECTOR",
+    "assert_codes_close",
     "assert_product",
     "decode_e2m1",
     "decode_e4m3",

@@ -76,3 +76,23 @@ def rmsnorm(values, weight, epsilon: float, dtype: str, residual=None) -> tuple[
     with np.errstate(all="ignore"):
         mean_square = (wide * wide).mean(axis=1, keepdims=True)
         return round_to(wide / np.sqrt(mean_square + epsilon) * np.asarray(weight, np.float64), dtype), summed
+
+
+# Codes on the number line.
+_ORDER = np.array([0, 1, 2, 3, 4, 5, 6, 7, 0, -1, -2, -3, -4, -5, -6, -7])
+
+
+def assert_codes_close(codes, scales, wanted_codes, wanted_scales) -> None:
+    """What fused forms may differ in: codes [rows, k] (not packed) and linear scales agree but for 1e-4 of them, which
+    are one step away."""
+    vector = codes.shape[1] // scales.shape[1]
+    different_scale = scales != wanted_scales
+    steps = np.abs(scales.astype(int) - wanted_scales.astype(int))
+    assert steps.max(initial=0) <= 1, "a scale is more than one step away"
+    assert different_scale.sum() <= max(1, 1e-4 * scales.size), (
+        f"{different_scale.sum()} of {scales.size} scales differ"
+    )
+    comparable = ~np.repeat(different_scale, vector, axis=1)
+    distance = np.abs(_ORDER[codes] - _ORDER[wanted_codes])[comparable]
+    assert distance.max(initial=0) <= 1, "a code is more than one step away"
+    assert (distance > 0).sum() <= max(1, 1e-4 * codes.size), f"{(distance > 0).sum()} of {codes.size} codes differ"
