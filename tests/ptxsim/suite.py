@@ -26,6 +26,7 @@ SECONDS = 900  # for one problem: beyond it something is stuck
 class Case:
     image: str
     problem: object
+    keep_outputs: bool = False  # in the report
 
     def __str__(self) -> str:
         """image-op-what differs from the problem's defaults."""
@@ -172,7 +173,7 @@ class Results:
                     worker.close()
                 worker = Worker(case.image, build.simulated_image(case.image))
             try:
-                self._futures[case].set_result(worker.run(case.problem))
+                self._futures[case].set_result(worker.run(case.problem, case.keep_outputs))
             except Exception as error:
                 self._futures[case].set_exception(error)
         if worker:
