@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "machine.h"
@@ -67,6 +68,8 @@ constexpr int kTmemUnit = 32, kTmemUnits = kTmemColumns / kTmemUnit;
 class TensorMemory {
  public:
   std::map<int, Warpgroup> warpgroups;
+  // By warp and address: the generation of a tensor map in global memory that the warp has acquired.
+  std::map<std::pair<int, uint64_t>, uint64_t> acquired_maps;
 
   // Of a word: who wrote and last read it (party + 1, 0: nobody) and when on that party's clock.
   struct Word {
