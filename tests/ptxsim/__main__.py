@@ -1,0 +1,111 @@
+"""One kernel by hand.
+
+    python -m tests.ptxsim list                              images that were built, their ops and tactics
+    python -m tests.ptxsim run --image sm90a --op gemm_nvfp4 --m 33 --n 264 --k 352 --tactic 3
+    python -m tests.ptxsim run --image sm90a --op quantize_nvfp4 --rows 33 --k 96 --dtype fp16 --kind special
+
+Run from the root of the repository. `run` takes every field of the op's problem (problems.py, quantize_problems.py,
+gemm_problems.py) as an option, and prints JSON: whether the result is right, findings, and counts of each launch.
+--ptx FILE runs that file in place of the image's unit of the same name.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import tempfile
+import typing
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
+
+from ptxsim import build, gemm_problems, problems, quantize_problems  # noqa: E402  (through the line above)
+from ptxsim.worker import Report, Worker  # noqa: E402
+
+
+def problem_type(op: str) -> type:
+    if op.startswith("gemm"):
+        return gemm_problems.Gemm
+    if op.startswith("dequantize"):
+        return quantize_problems.Dequantize
+    if "quantize" in op:
+        return quantize_problems.Quantize
+    return problems.GlobalScale if op == "nvfp4_global_scale" else problems.ScaleLayout
+
+
+def parse_problem(op: str, words: list[str]) -> object:
+    """The op's problem from --field value words; flags need no value."""
+    kind = problem_type(op)
+    parser = argparse.ArgumentParser(prog=f"python -m tests.ptxsim run --op {op}")
+    types = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if field.name == "op":
+            continue
+        option = f"--{field.name.replace('_', '-')}"
+        if types[field.name] is bool:
+            parser.add_argument(option, dest=field.name, action="store_true")
+            continue
+        scalar = next(t for t in (int, float, str) if t in (types[field.name], *typing.get_args(types[field.name])))
+        required = field.default is dataclasses.MISSING
+        parser.add_argument(option, dest=field.name, type=scalar, required=required,
+                            default=None if required else field.default)  # fmt: skip
+    return kind(op=op, **vars(parser.parse_args(words)))
+
+
+def show(image: str) -> int:
+    worker = Worker(image, build.simulated_image(image))
+    described = worker.describe()
+    worker.close()
+    if isinstance(described, Report):
+        print(described.error, file=sys.stderr)
+        return 1
+    print(f"{image}: {len(build.kernels(image))} kernels from {build.build_folder()}")
+    for op, tactics in described.items():
+        print(f"  {op}")
+        for number, name in tactics.items():
+            print(f"    {number:3} {name}")
+    return 0
+
+
+def run(image: str, problem: object, ptx: Path | None) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        if ptx is None:
+            place = build.simulated_image(image)
+        else:
+            replaced = [path for path in build.ptx_files(image) if path.name == ptx.name]
+            if len(replaced) != 1:
+                names = ", ".join(path.name for path in build.ptx_files(image))
+                raise SystemExit(f"--ptx {ptx}: the image's units are {names}; name the file like one of them")
+            place = build.mutated_image(image, {replaced[0]: ptx.read_text()}, Path(folder))
+        worker = Worker(image, place)
+        report = worker.run(problem)
+        worker.close()
+    result = {"image": image, "problem": repr(problem), "seconds": round(report.seconds, 3), "right": not report.error}
+    result |= {"error": report.error, "findings": report.findings, "launches": report.counts}
+    print(json.dumps(result, indent=1))
+    return 0 if not report.error else 1
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     prog="python -m tests.ptxsim")  # fmt: skip
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="images that were built, their ops and tactics")
+    listing.add_argument("--image", choices=build.images())
+    running = commands.add_parser("run", help="one call of an op", add_help=False)
+    running.add_argument("--image", required=True, choices=build.images())
+    running.add_argument("--op", required=True)
+    running.add_argument("--ptx", type=Path)
+    options, rest = parser.parse_known_args(words)
+    if not build.images():
+        print("no build folder with an image for GPUs: build the wheel here, or set FP4AOT_BUILD_DIR", file=sys.stderr)
+        return 2
+    if options.command == "list":
+        parser.parse_args(words)  # nothing may be left over
+        return max(show(image) for image in build.images() if options.image in (None, image))
+    return run(options.image, parse_problem(options.op, rest), options.ptx)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
