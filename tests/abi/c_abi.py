@@ -111,6 +111,15 @@ class Gemm(c.Structure):
     ]
 
 
+TASK = c.CFUNCTYPE(None, c.c_void_p, c.c_int64)
+RUN_TASKS = c.CFUNCTYPE(None, c.c_void_p, c.c_int64, TASK, c.c_void_p)
+COUNT_THREADS = c.CFUNCTYPE(c.c_int32, c.c_void_p)
+
+
+class Executor(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("run", RUN_TASKS), ("threads", COUNT_THREADS), ("user", c.c_void_p)]
+
+
 # C name of the struct -> ours.
 STRUCTS = {
     "fp4aot_quantize_params": Quantize,
@@ -118,6 +127,7 @@ STRUCTS = {
     "fp4aot_global_scale_params": GlobalScale,
     "fp4aot_scale_layout_params": ScaleLayout,
     "fp4aot_gemm_params": Gemm,
+    "fp4aot_executor": Executor,
 }
 
 # Ops of ABI 1.0 in slot order; later ones may only follow.
@@ -146,6 +156,7 @@ FUNCTIONS = (
     "abi_version",
     "supports",
     "preload",
+    "set_cpu_executor",
     "image_name",
     "info_json",
 )
@@ -162,6 +173,7 @@ def load(path: str | None = None) -> c.CDLL:
     library.fp4aot_tactic_name.argtypes = [c.c_int, Device, c.c_int32, c.POINTER(c.c_char_p)]
     library.fp4aot_supports.argtypes = [c.c_int, Device]
     library.fp4aot_preload.argtypes = [Device]
+    library.fp4aot_set_cpu_executor.argtypes = [c.POINTER(Executor)]
     library.fp4aot_image_name.argtypes = [Device, c.POINTER(c.c_char_p)]
     library.fp4aot_abi_version.restype = c.c_uint32
     for name in ("last_error", "op_name", "version", "info_json"):

@@ -2,6 +2,7 @@
 // The structs are written out here, not included: they are the contract between core and images of any age.
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 
 struct Message {
   char text[512];
@@ -25,6 +26,9 @@ struct Image {
   char const* name;
   int32_t cuda_toolkit;
   Slot const* const* slots;
+#if MINOR >= 1
+  void (*set_executor)(void const*);
+#endif
 };
 
 static int launch(void const*, Message* message) {
@@ -60,7 +64,12 @@ struct Slots {
 };
 
 static Slots const slots;
+#if MINOR >= 1
+static void set_executor(void const* executor) { std::puts(executor != nullptr ? "executor" : "no executor"); }
+static Image const image = {MAJOR, MINOR, SLOTS, sizeof(Slot), NAME, TOOLKIT, slots.pointers, set_executor};
+#else
 static Image const image = {MAJOR, MINOR, SLOTS, sizeof(Slot), NAME, TOOLKIT, slots.pointers};
+#endif
 
 #ifndef NO_ENTRY
 extern "C" __attribute__((visibility("default"))) Image const* fp4aot_image() { return &image; }

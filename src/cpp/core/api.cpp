@@ -265,6 +265,8 @@ fp4aot_status fp4aot_preload(fp4aot_device device) {
   return FP4AOT_OK;
 }
 
+fp4aot_status fp4aot_set_cpu_executor(fp4aot_executor const* executor) { return set_cpu_executor(executor); }
+
 fp4aot_status fp4aot_image_name(fp4aot_device device, char const** name) {
   if (name == nullptr) return fail(FP4AOT_INVALID_ARGUMENT, "fp4aot_image_name: name is NULL.");
   Binding const* binding = nullptr;

@@ -24,6 +24,9 @@ constexpr int kMaxDevices = 64;
 // A fork waits until nobody holds these, so that a child never inherits a lock whose owner it lacks. In this order:
 std::mutex info_mutex, bind_mutex, load_mutex;
 
+// Of fp4aot_set_cpu_executor, guarded by load_mutex; run is null: none. A forked child has none of its threads.
+fp4aot_executor cpu_executor{};
+
 [[maybe_unused]] int const at_fork = pthread_atfork(
     [] {
       info_mutex.lock();
@@ -36,6 +39,7 @@ std::mutex info_mutex, bind_mutex, load_mutex;
       info_mutex.unlock();
     },
     [] {
+      cpu_executor = {};
       load_mutex.unlock();
       bind_mutex.unlock();
       info_mutex.unlock();
@@ -130,6 +134,14 @@ Loaded load_once(std::string const& name) {
   return result;
 }
 
+// Guarded by load_mutex. Failures are kept too: a file that appears later needs a new process.
+std::map<std::string, Loaded> loaded;
+
+void give_executor(Image const* image) {
+  if (image == nullptr || image->abi_minor < 1 || image->set_executor == nullptr) return;
+  image->set_executor(cpu_executor.run != nullptr ? &cpu_executor : nullptr);
+}
+
 fp4aot_status bind_cpu(Binding* binding) {
   std::string path, error;
   binding->image = load_image("cpu", &path, &error);
@@ -215,11 +227,31 @@ std::string installed_images() {
   return names.empty() ? "none" : names;
 }
 
+fp4aot_status set_cpu_executor(fp4aot_executor const* given) {
+  if (given != nullptr) {
+    if (given->struct_size < sizeof(fp4aot_executor)) {
+      return fail(FP4AOT_INVALID_ARGUMENT,
+                  "fp4aot_set_cpu_executor: struct_size = %zu is not allowed; set it to sizeof(fp4aot_executor) = %zu.",
+                  given->struct_size, sizeof(fp4aot_executor));
+    }
+    if (given->run == nullptr || given->threads == nullptr) {
+      return fail(FP4AOT_INVALID_ARGUMENT, "fp4aot_set_cpu_executor: %s is NULL; give a function.",
+                  given->run == nullptr ? "run" : "threads");
+    }
+  }
+  std::lock_guard<std::mutex> const lock(load_mutex);
+  cpu_executor = given != nullptr ? *given : fp4aot_executor{};
+  for (auto const& [name, image] : loaded) give_executor(image.image);
+  return FP4AOT_OK;
+}
+
 Image const* load_image(std::string const& name, std::string* path, std::string* error) {
   std::lock_guard<std::mutex> const lock(load_mutex);
-  static std::map<std::string, Loaded> loaded;  // failures are kept too: a file that appears later needs a new process
   auto found = loaded.find(name);
-  if (found == loaded.end()) found = loaded.emplace(name, load_once(name)).first;
+  if (found == loaded.end()) {
+    found = loaded.emplace(name, load_once(name)).first;
+    if (cpu_executor.run != nullptr) give_executor(found->second.image);
+  }
   *path = found->second.path;
   *error = found->second.error;
   return found->second.image;

@@ -35,6 +35,9 @@ std::string driver_complaint(ImageEntry const& entry, Image const& image);
 // dlopen and handshake; each image is loaded once. On failure *error says why.
 Image const* load_image(std::string const& name, std::string* path, std::string* error);
 
+// See fp4aot.h. For images that are loaded and those still to come.
+fp4aot_status set_cpu_executor(fp4aot_executor const* executor);
+
 struct Binding {
   Image const* image;
   CudaContext context;  // null: CPU

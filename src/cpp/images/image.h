@@ -40,6 +40,8 @@ struct Image {
   char const* name;          // "sm90a", "cpu"
   int32_t cuda_toolkit;      // CUDART_VERSION the image was built with (13000 = 13.0); 0 for cpu
   Slot const* const* slots;  // slot_count pointers in the order of ops.def; null: not in this image
+  // Since minor 1. Copies the executor (null: none) for the image's CPU threads; null: has no use for one.
+  void (*set_executor)(fp4aot_executor const* executor);
 };
 
 }  // namespace fp4aot

@@ -28,8 +28,10 @@ constexpr SlotPointers kSlots;
 
 }  // namespace
 
-constexpr Image make_image(char const* name, int32_t cuda_toolkit) {
-  return {FP4AOT_ABI_MAJOR, FP4AOT_ABI_MINOR, FP4AOT_OP_COUNT, sizeof(Slot), name, cuda_toolkit, kSlots.pointers};
+constexpr Image make_image(char const* name, int32_t cuda_toolkit,
+                           void (*set_executor)(fp4aot_executor const*) = nullptr) {
+  return {FP4AOT_ABI_MAJOR, FP4AOT_ABI_MINOR, FP4AOT_OP_COUNT, sizeof(Slot), name,
+          cuda_toolkit,     kSlots.pointers,  set_executor};
 }
 
 }  // namespace fp4aot

@@ -53,6 +53,25 @@ void throw_status(fp4aot_status status) {
 
 namespace {
 
+// CPU work runs on torch's threads: torch.set_num_threads holds, and there are no second threads that torch's, which spin
+// between its ops, would keep from their cores.
+void run_on_torch(void*, int64_t count, fp4aot_task task, void* context) {
+  struct Tasks {
+    fp4aot_task task;
+    void* context;
+  } tasks{task, context};
+  auto const range = [](int64_t begin, int64_t end, void* given) {
+    auto const* const t = static_cast<Tasks const*>(given);
+    for (int64_t i = begin; i < end; ++i) t->task(t->context, i);
+  };
+  if (torch_parallel_for(0, count, 1, range, &tasks) != AOTI_TORCH_SUCCESS) range(0, count, &tasks);
+}
+
+int32_t torch_threads(void*) {
+  uint32_t count = 1;
+  return torch_get_num_threads(&count) == AOTI_TORCH_SUCCESS ? static_cast<int32_t>(count) : 1;
+}
+
 void implement(torch::stable::detail::StableLibrary& library) {
   fp4aot::torch_binding::implement_quantize(library);
   fp4aot::torch_binding::implement_scales(library);
@@ -62,6 +81,8 @@ void implement(torch::stable::detail::StableLibrary& library) {
 }  // namespace
 
 STABLE_TORCH_LIBRARY(fp4aot, library) {
+  fp4aot_executor const executor = {sizeof executor, run_on_torch, torch_threads, nullptr};
+  fp4aot::torch_binding::check_status(fp4aot_set_cpu_executor(&executor));
   fp4aot::torch_binding::define_quantize(library);
   fp4aot::torch_binding::define_scales(library);
   fp4aot::torch_binding::define_gemm(library);

@@ -73,6 +73,7 @@ def load() -> Abi:
     constants = {name: int(value) for name, value in re.findall(r"(FP4AOT_\w+)\s*=\s*(\d+)u?\s*[,}]", header)}
     constants |= {name: int(value) for name, value in re.findall(r"#define\s+(FP4AOT_\w+)\s+\(?(-?\d+)\)?\s", header)}
     types = dict(_C_TYPES)
+    types |= dict.fromkeys(re.findall(r"typedef\s[^;{]*\(\*(\w+)\)\(", header), ctypes.c_void_p)  # functions
     structs: dict[str, type[ctypes.Structure]] = {}
     for body, name in re.findall(r"typedef\s+struct\s+\w+\s*\{(.*?)\}\s*(\w+)\s*;", header, flags=re.DOTALL):
         structs[name] = types[name] = type(name, (ctypes.Structure,), {"_fields_": _fields(body, types)})

@@ -11,9 +11,10 @@
   OP(unswizzle_scales)        \
   OP(gemm_nvfp4)              \
   OP(gemm_mxfp4)
+#include "images/cpu/thread_pool.h"
 #include "images/slot_table.h"
 
 extern "C" fp4aot::Image const* fp4aot_image() {
-  static constexpr fp4aot::Image kImage = fp4aot::make_image("cpu", 0);
+  static constexpr fp4aot::Image kImage = fp4aot::make_image("cpu", 0, fp4aot::cpu::set_executor);
   return &kImage;
 }

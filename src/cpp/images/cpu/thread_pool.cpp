@@ -45,7 +45,8 @@ struct Job {
   }
 };
 
-int count_threads() {
+// FP4AOT_NUM_THREADS, or 0.
+int asked_threads() {
   if (char const* text = std::getenv("FP4AOT_NUM_THREADS")) {
     char* end;
     long const asked = std::strtol(text, &end, 10);
@@ -54,6 +55,11 @@ int count_threads() {
                  "fp4aot: FP4AOT_NUM_THREADS='%s' is not a number from 1 to %d; using all CPUs of this process.\n",
                  text, kMaxThreads);
   }
+  return 0;
+}
+
+int count_threads(int asked) {
+  if (asked > 0) return asked;
   cpu_set_t set;
   int const allowed = sched_getaffinity(0, sizeof set, &set) == 0
                           ? CPU_COUNT(&set)  // fails when the kernel has more CPUs than cpu_set_t
@@ -63,7 +69,8 @@ int count_threads() {
 
 class Pool {
  public:
-  int const threads = count_threads();
+  int const asked = asked_threads();
+  int const threads = count_threads(asked);
 
   void run(Job& job) {
     {
@@ -122,7 +129,14 @@ class Pool {
 // while another thread holds that lock, and the child would wait for it for ever.
 std::atomic<Pool*> current_pool{nullptr};
 
-void forget_pool() { current_pool.store(nullptr, std::memory_order_relaxed); }
+// A replaced executor is never freed: a call may be using it.
+std::atomic<fp4aot_executor const*> current_executor{nullptr};
+
+// In a forked child, where neither our threads nor those of an executor exist.
+void forget_pool() {
+  current_pool.store(nullptr, std::memory_order_relaxed);
+  current_executor.store(nullptr, std::memory_order_relaxed);
+}
 
 [[maybe_unused]] int const at_fork_registered = pthread_atfork(nullptr, nullptr, forget_pool);
 
@@ -135,15 +149,35 @@ Pool& pool() {
   return *existing;
 }
 
+// Null if our own threads are to be used.
+fp4aot_executor const* executor() {
+  fp4aot_executor const* const given = current_executor.load(std::memory_order_acquire);
+  return given != nullptr && pool().asked == 0 ? given : nullptr;
+}
+
 }  // namespace
 
-int thread_count() { return pool().threads; }
+void set_executor(fp4aot_executor const* given) {
+  current_executor.store(given != nullptr ? new fp4aot_executor(*given) : nullptr, std::memory_order_release);
+}
+
+int thread_count() {
+  fp4aot_executor const* const given = executor();
+  return given != nullptr ? std::clamp(given->threads(given->user), 1, kMaxThreads) : pool().threads;
+}
 
 void run_items(int64_t items, void (*call)(void const*, int64_t), void const* body) {
   if (items <= 0) return;
   Job job{call, body, items};
-  if (items == 1 || pool().threads == 1) {
+  int64_t const tasks = std::min<int64_t>(items, thread_count());
+  if (tasks == 1) {
     job.work();
+  } else if (fp4aot_executor const* const given = executor()) {
+    auto const task = [](void* context, int64_t) {
+      ScopedFloatEnvironment const environment;
+      static_cast<Job*>(context)->work();
+    };
+    given->run(given->user, tasks, task, &job);
   } else {
     pool().run(job);
   }

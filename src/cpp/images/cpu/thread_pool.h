@@ -1,4 +1,5 @@
-// The cpu image's own threads: no OpenMP, so that nothing clashes with the runtime of whoever loads us.
+// Threads of the cpu image: the executor of the program that loaded us, if it gave one, else our own. Not OpenMP, so that
+// nothing clashes with another copy of its runtime.
 //
 // Safe to call from several threads at once, and after a fork: the child drops the parent's pool, whose threads it does
 // not have, and builds its own at the next call that wants threads.
@@ -7,11 +8,15 @@
 
 #include <cstdint>
 
+#include "fp4aot/fp4aot.h"
+
 namespace fp4aot::cpu {
 
-// Threads that parallel_for may use, the caller included: FP4AOT_NUM_THREADS if it is a number from 1 to 1024, else the
-// CPUs of this process's affinity mask.
+// Threads that parallel_for may use, the caller included: FP4AOT_NUM_THREADS if it is a number from 1 to 1024, else what
+// the executor says, else the CPUs of this process's affinity mask.
 int thread_count();
+
+void set_executor(fp4aot_executor const* executor);  // null: none
 
 void run_items(int64_t items, void (*call)(void const* body, int64_t item), void const* body);
 

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FP4AOT_ABI_MAJOR 1 /* changes when a struct or a slot changes its meaning */
-#define FP4AOT_ABI_MINOR 0 /* changes when an op, a trailing field or a function is added */
+#define FP4AOT_ABI_MINOR 1 /* changes when an op, a trailing field or a function is added */
 
 #if defined(FP4AOT_BUILDING_CORE)
 #define FP4AOT_API __attribute__((visibility("default")))
@@ -218,6 +218,26 @@ FP4AOT_API fp4aot_status fp4aot_preload(fp4aot_device device);
 
 /* The image bound to this device ("sm90a", "cpu"), binding it if need be. */
 FP4AOT_API fp4aot_status fp4aot_image_name(fp4aot_device device, char const** name);
+
+/* Threads for CPU work. By default the cpu image starts its own, as many as this process may use (FP4AOT_NUM_THREADS,
+ * when set, says how many and overrides any executor). A program that has a pool gives it here, so that two pools do not
+ * fight for the same cores; fp4aot's torch ops give torch's.
+ *   run      calls task(context, i) once for each i in [0, count), on any threads, and returns when all are done. It may
+ *            be called by several threads at once.
+ *   threads  how many tasks can run at once, asked before each run; below 1 counts as 1.
+ * fp4aot_set_cpu_executor copies the struct; NULL gives the image its own threads back. What it points to must stay valid
+ * as long as the process. A forked child has the image's own threads. Since ABI 1.1. */
+typedef void (*fp4aot_task)(void* context, int64_t index);
+typedef void (*fp4aot_run_tasks)(void* user, int64_t count, fp4aot_task task, void* context);
+typedef int32_t (*fp4aot_count_threads)(void* user);
+typedef struct fp4aot_executor {
+  size_t struct_size;
+  fp4aot_run_tasks run;
+  fp4aot_count_threads threads;
+  void* user;
+} fp4aot_executor;
+
+FP4AOT_API fp4aot_status fp4aot_set_cpu_executor(const fp4aot_executor* executor);
 
 /* JSON about images, devices as NVML sees them, drivers, ops, and why an image was or was not chosen. Creates no CUDA
  * context and does not call cuInit. Owned by the library, valid until this thread's next call. */
