@@ -76,6 +76,7 @@ class Device {
   // Adds every kernel of a PTX file; false, with error(), if it cannot be parsed.
   bool load_module(std::string const& path);
   bool has_kernel(std::string const& mangled) const;
+  std::vector<std::string> kernels() const;  // mangled names of all
   // Static facts of a kernel, as cudaFuncGetAttributes would give them. Parameter sizes and offsets in order.
   struct Parameter {
     size_t offset, size;
@@ -90,6 +91,11 @@ class Device {
   // them before synchronize() returns; a programmatic one overlaps its predecessor as far as the model allows.
   bool launch(std::string const& mangled, LaunchConfig const& config, std::vector<uint8_t> const& parameters);
   void synchronize();
+
+  // How launches run from now on. seed: of the order in which warps and asynchronous completions take turns (0: round robin);
+  // results must not depend on it. completion: when asynchronous operations complete: "eager" (as soon as possible),
+  // "random", or "lazy" (not before nothing else can run; the default). threads: of the host (0: one a core).
+  bool set_schedule(uint64_t seed, std::string const& completion, int threads = 0);
 
   // Of everything since the last clear_findings(). Complete after synchronize().
   std::vector<Finding> const& findings() const;

@@ -59,8 +59,11 @@ struct Operand {
   int64_t offset = 0;
   Space space = Space::kNone;  // kAddress: the space of the variable, if the base is one
   Variable const* variable = nullptr;
+  Type type;  // kRegister: as declared
   std::string_view text;
   std::vector<Operand> elements;
+
+  bool is_register() const { return kind == Kind::kRegister; }
 };
 
 // What an instruction counts as.
@@ -95,6 +98,7 @@ struct Instruction {
   uint8_t operand_count = 0;
   uint8_t destinations = 1;  // how many of the first operands are written (for propagate)
   bool propagate = false;
+  bool side_effect = false;  // an undefined guard is a finding: everything that does not propagate
   bool aligned = false;  // all lanes of the warp that have not exited must be here: the machine sees to it
   bool guard_negated = false;
   Class category = Class::kOther;
@@ -105,6 +109,10 @@ struct Instruction {
   int64_t aux = 0;                   // for the handler alone
   std::shared_ptr<void const> data;  // for the handler alone
   Statement const* statement = nullptr;
+  // With propagate: numbers of the poison masks of the register sources, followed by those of the destinations.
+  uint32_t const* source_poisons = nullptr;
+  uint32_t const* destination_poisons = nullptr;
+  uint32_t const* poisons_end = nullptr;
 
   Operand const& operand(int i) const { return operands[i]; }
   template <class T>
@@ -136,7 +144,14 @@ class Decoder {
   Operand const& operand(int i) const { return operands_[static_cast<size_t>(i)]; }
   // An immediate operand as a number; false if it is not one.
   bool immediate(int i, int64_t* value) const;
-  // Integer immediates written for an f32/f64 operand or the other way round are taken by their bits, as PTX does.
+  // Gives an immediate operand (or the immediates among a vector's elements) the width of its type in bytes, so that lanes<T>()
+  // needs no conversion. Immediates without one are 8 bytes wide.
+  void constant_width(int i, uint8_t bytes);
+  // The first register operand's propagation: see Instruction::propagate.
+  void propagate(int destinations = 1) {
+    instruction_.propagate = true;
+    instruction_.destinations = static_cast<uint8_t>(destinations);
+  }
 
   // Marks the instruction as unknown with a reason.
   Handler fail(std::string reason);

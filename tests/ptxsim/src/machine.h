@@ -40,6 +40,8 @@ class Cta;
 class Cluster;
 class Grid;
 class GlobalMemory;
+struct Allocation;
+struct GlobalAccesses;
 class TensorMemory;  // isa/tcgen05*: whoever implements tensor memory defines it
 
 template <class T>
@@ -112,6 +114,10 @@ class Warp {
   void global_wrote(uint64_t address, uint64_t bytes);
 
   Stamp stamp(Agent agent, int lane);  // what this lane knows now; the agent's clock advances
+  // The warp learns what an asynchronous operation's completion says (after wait_group and the like; mbarriers do it themselves).
+  void learn(Stamp const& stamp) { clock.join(stamp.clock); }
+  // The clock for others to learn from (an arrival): everything this warp did before is ordered before what they do then.
+  Clock const& release();
   // fence.proxy.async of the active lanes.
   void fence_proxy_async();
 
@@ -121,16 +127,23 @@ class Warp {
 
   void finding(Instruction const& in, int lane, std::string check, std::string message);
 
+  Group& group() { return groups[current]; }
+
   // Of the engine.
   bool polling = false;  // the instruction just run failed to observe something (test_wait, a spin): yield
   std::vector<uint8_t> registers;
   std::vector<uint32_t> poison_masks;
   std::vector<uint8_t> local;
   Clock clock;
-  std::vector<Group> groups;  // groups[0] runs; sorted by pc
+  std::vector<Group> groups;
+  size_t current = 0;  // the group that runs
   uint32_t waited = 0;        // lanes that are ordered after griddepcontrol.wait
   uint32_t released = 0;      // lanes let go by bar.warp.sync
-  uint32_t fence_epoch = 1;   // fence.proxy.async executed so far
+  struct Arrival {
+    uint64_t round = 0;
+    bool pending = false;
+  } barrier_arrival;  // at a named barrier, which it waits for
+  uint32_t fence_epoch[kWarpSize] = {};  // fence.proxy.async executed by each lane so far
   uint64_t steps = 0;
 
  private:
@@ -138,10 +151,12 @@ class Warp {
   friend class Cta;
   friend class Cluster;
   friend class WarpRunner;
+  friend class ClusterRunner;
   Cta* cta_ = nullptr;
   int number_ = 0;
   uint32_t active_ = 0, alive_ = 0;
   uint8_t const* constants_ = nullptr;
+  Allocation const* last_allocation_ = nullptr;
 };
 
 struct NamedBarrier {
@@ -169,13 +184,15 @@ class Cta {
   std::shared_ptr<TensorMemory> tensor;                    // made by the first tcgen05.alloc
   std::function<void(Warp&, Instruction const&)> at_exit;  // run when the last warp exits (leaks), if set
   uint32_t running_warps = 0;
-  bool triggered = false;                         // launch_dependents by some thread
+  bool triggered = false;  // launch_dependents by every thread that still ran, or by some: see griddepcontrol
+  uint32_t agent_time[3] = {};  // operations issued by each agent
   size_t party(Agent agent, int warp = 0) const;  // number in the cluster's clocks
 
  private:
   friend class Cluster;
   friend class Engine;
   friend class WarpRunner;
+  friend class ClusterRunner;
   Cluster* cluster_ = nullptr;
   uint32_t rank_ = 0, threads_ = 0;
   Dim3 index_;
@@ -194,6 +211,7 @@ class Cluster {
 
   std::deque<Cta> ctas;
   Tally tally;
+  std::shared_ptr<GlobalAccesses> accesses;  // if they are tracked
   uint64_t progress = 0;  // side effects so far: bump it in every operation that others can observe
   // barrier.cluster
   uint32_t barrier_arrived = 0;
@@ -204,6 +222,7 @@ class Cluster {
  private:
   friend class Engine;
   friend class WarpRunner;
+  friend class ClusterRunner;
   Grid* grid_ = nullptr;
   Dim3 first_;
   struct Deferred {
@@ -259,6 +278,7 @@ class Grid {
 
  private:
   friend class Engine;
+  friend class ClusterRunner;
   std::shared_ptr<State> state_;
 };
 

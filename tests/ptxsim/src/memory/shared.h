@@ -20,7 +20,7 @@ struct Instruction;
 
 class SharedMemory {
  public:
-  void resize(Cta* owner, uint32_t bytes);  // bytes: end of the valid window, reserved start included
+  void resize(Cta* owner, uint32_t bytes, uint32_t parties);  // bytes: end of the valid window, reserved start included
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
   uint8_t* bytes() { return bytes_.data(); }
 
@@ -48,7 +48,9 @@ class SharedMemory {
   // What is known of a word of four bytes (order and fences) and of each byte.
   struct Word {
     uint32_t writer = 0, write_time = 0;  // party + 1, and its clock then; 0: none
-    uint32_t fence_epoch = 0;             // generic writer's count of fences then; 0: no generic write, or fenced
+    uint32_t fence_epoch = 0;  // of the writing lane then, of a generic write
+    uint8_t lane = 0;
+    bool generic = false;
     uint32_t reader = 0, read_time = 0;   // the last reader, likewise
     uint16_t sources = 0;                 // stores of the asynchronous proxy that may still read it
   };
@@ -65,8 +67,8 @@ class SharedMemory {
   uint32_t first_ = 0;
   std::vector<uint8_t> bytes_, state_;
   std::vector<Word> words_;
-  // Readers beyond the last one of a word: (word, party) -> time.
-  std::map<uint64_t, uint32_t> more_readers_;
+  std::vector<uint32_t> read_times_;  // [word][party]: the party's clock when it last read the word
+  uint32_t parties_ = 0;
 };
 
 }  // namespace ptxsim
