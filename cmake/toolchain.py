@@ -33,6 +33,7 @@ OLDEST_NVCC = (12, 9)
 # carries the complete 4.8.1 headers.
 CUTLASS = "sgl-deep-gemm==0.2.5"
 OLDEST_CUTLASS = (4, 7)
+CUTLASS_REPOSITORY, CUTLASS_TAG = "https://github.com/NVIDIA/cutlass.git", "v4.8.1"
 # Headers only: the binding uses torch's stable ABI (target 2.10), so one build serves every torch from 2.10 on.
 TORCH = "torch==2.13.0"
 
@@ -98,8 +99,31 @@ def cutlass_version(include: Path) -> tuple[int, ...]:
     return tuple(int(part.group(1)) for part in parts if part)
 
 
+def clone_cutlass(repository: str) -> Path:
+    """The pinned tag's headers, cloned once into the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fp4aot"
+    clone = cache / f"cutlass-{CUTLASS_TAG}"
+    if not clone.exists():
+        partial = cache / f"cutlass-{CUTLASS_TAG}.{os.getpid()}"
+        cache.mkdir(parents=True, exist_ok=True)
+        command = ["git", "clone", "--quiet", "--depth", "1", "--branch", CUTLASS_TAG, repository, str(partial)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+            partial.rename(clone)
+        except (OSError, subprocess.CalledProcessError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if not clone.exists():  # nor has another build made it
+                reason = getattr(error, "stderr", None) or error
+                raise Missing(
+                    f"FP4AOT_CUTLASS_GIT is set, but {CUTLASS_TAG} of {repository} could not be cloned: "
+                    f"{str(reason).strip()}. Fix: unset it and pip install --no-deps {CUTLASS}"
+                ) from None
+    return clone / "include"
+
+
 def find_cutlass() -> Path:
-    """FP4AOT_CUTLASS_DIR (the include directory or its parent), nvidia-cutlass if new enough, sgl-deep-gemm."""
+    """FP4AOT_CUTLASS_DIR (the include directory or its parent), nvidia-cutlass if new enough, sgl-deep-gemm, and with
+    FP4AOT_CUTLASS_GIT=1 (or the address of a mirror) a clone of the pinned tag."""
     override = os.environ.get("FP4AOT_CUTLASS_DIR")
     places = [Path(override), Path(override) / "include"] if override else []
     if not override:
@@ -113,6 +137,9 @@ def find_cutlass() -> Path:
             return include
         if version != (0,):
             tried.append(f"{include} has {version_text(version)}")
+    git = os.environ.get("FP4AOT_CUTLASS_GIT", "0")
+    if not override and git not in ("", "0"):
+        return clone_cutlass(CUTLASS_REPOSITORY if git == "1" else git)
     raise Missing(
         f"No CUTLASS headers {version_text(OLDEST_CUTLASS)} or newer were found"
         f"{' under FP4AOT_CUTLASS_DIR=' + override if override else ''}{'; ' + ', '.join(tried) if tried else ''}. "
