@@ -1,0 +1,110 @@
+"""The simulator and its problems notice faults: each test edits the PTX of a kernel; the run must fail and say how."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from . import build
+from .gemm_problems import Chain, Gemm
+from .quantize_problems import Quantize
+from .suite import Case
+from .worker import Worker
+
+pytestmark = pytest.mark.ptxsim
+
+WRONG = "out of tolerance|differ"  # the result
+NO_WAIT = r"griddepcontrol\.wait;"
+CHAIN = Chain("gemm_nvfp4", 33, 136, 320)
+QUANTIZE = Quantize("quantize_nvfp4", 130, 96)
+# sm90a: wgmma_256x32 and mma_sync_32x8_warps8.
+WGMMA, MMA_SYNC = (Gemm("gemm_nvfp4", 33, 264, 352, tactic=number) for number in (1, 25))
+
+
+@dataclass(frozen=True)
+class Mutation:
+    name: str
+    kernel: str  # regular expression that a kernel's mangled name matches
+    pattern: str  # of what is edited; every occurrence in those kernels is
+    replacement: str | Callable[[re.Match], str]
+    problem: object
+    symptom: str  # regular expression that the report's error matches
+    image: str = ""  # regular expression; the mutation is for images that match
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def flip_offset(bit: int) -> Callable[[re.Match], str]:
+    """For patterns with the groups head, offset (decimal, perhaps absent) and tail."""
+
+    def flipped(match: re.Match) -> str:
+        return f"{match['head']}+{int(match['offset'] or 0) ^ bit}{match['tail']}"
+
+    return flipped
+
+
+ADDRESS = r"(?P<head>{}\s[^\[;]*\[%\w+)(?:\+(?P<offset>\d+))?(?P<tail>\])"
+SWAP_FIRST_TWO = r"\g<head>\g<second>, \g<first>,"
+TRUE = r"setp.eq.u32 \g<result>, 0, 0;"
+
+MUTATIONS = (
+    Mutation("quantising does not wait for the launch before", "quantize_rows", NO_WAIT, ";", CHAIN, "pdl"),
+    Mutation("a product does not wait for the launch before", "[Gg]emm", NO_WAIT, ";", CHAIN, "pdl"),
+    Mutation("dequantising does not wait for the launch before", "dequantize", NO_WAIT, ";", CHAIN, "pdl"),
+    Mutation("a bit of a stored scale's address", "quantize_rows", ADDRESS.format(r"st\.global\.[bus]8"),
+             flip_offset(16), QUANTIZE, "differ|global"),
+    Mutation("no fence before asynchronous reads", "wgmma_gemm", r"fence\.proxy\.async[.:\w]*;", ";", WGMMA, "fence",
+             "sm90a"),
+    Mutation("no wait for mbarriers", "wgmma_gemm", r"mbarrier\.try_wait\S*\s+(?P<result>\w+),[^;]*;", TRUE, WGMMA, ".",
+             "sm90a"),
+    Mutation("a bit of a scale's address in shared memory", "wgmma_gemm", ADDRESS.format(r"ld\.shared\.u16"),
+             flip_offset(16), WGMMA, WRONG, "sm90a"),
+    Mutation("rows of a wgmma fragment swapped", "wgmma_gemm",
+             r"(?P<head>wgmma\.mma_async\S* \{[^}]*\}, \{)(?P<first>%\w+), (?P<second>%\w+),", SWAP_FIRST_TWO, WGMMA,
+             WRONG, "sm90a"),
+    Mutation("rows of an mma fragment swapped", "mma_sync_gemm",
+             r"(?P<head>mma\.sync\.\S+\s*\{[^}]*\},\s*\{)(?P<first>%\w+),\s*(?P<second>%\w+),", SWAP_FIRST_TWO,
+             MMA_SYNC, WRONG, "sm90a"),
+    Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
+             MMA_SYNC, ".", "sm90a"),
+    Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
+)  # fmt: skip
+
+
+def mutate(image: str, mutation: Mutation) -> dict:
+    """PTX files with the mutation in them -> their text."""
+    edited = {}
+    for path in {path for name, path in build.kernels(image).items() if re.search(mutation.kernel, name)}:
+        text, count = path.read_text(), 0
+        pieces = re.split(r"(?m)^(?=.*\.entry )", text)
+        for index, piece in enumerate(pieces):
+            name = re.search(r"\.entry\s+([\w$.]+)", piece)
+            if name and re.search(mutation.kernel, name[1]):
+                pieces[index], edits = re.subn(mutation.pattern, mutation.replacement, piece)
+                count += edits
+        if count:
+            edited[path] = "".join(pieces)
+    return edited
+
+
+CASES = [(image, mutation) for image in build.images() for mutation in MUTATIONS if re.search(mutation.image, image)]
+
+
+@pytest.mark.parametrize(("image", "mutation"), CASES, ids=lambda value: str(value).replace(" ", "_"))
+def test_mutation_is_noticed(image, mutation, tmp_path):
+    edited = mutate(image, mutation)
+    assert edited, f"the PTX of {image} has no {mutation.pattern} in {mutation.kernel}: the mutation has to follow"
+    folder = build.mutated_image(image, edited, tmp_path)
+    worker = Worker(image, folder)
+    report = worker.run(mutation.problem)
+    worker.close()
+    assert report.error, "nothing was noticed"
+    assert re.search(mutation.symptom, report.error), report.error
+    assert "the simulator's process ended" not in report.error
+
+
+@pytest.mark.parametrize("case", dict.fromkeys(Case(image, m.problem) for image, m in CASES), ids=str)
+def test_without_a_mutation_nothing_is_noticed(results, case):
+    results.check(case)
