@@ -23,10 +23,12 @@ void load(Warp& w, std::vector<Operand const*> const& operands, uint32_t (*to)[k
 }
 
 // Lanes of each destination register that depend on an undefined element: an element of A spoils its row, one of B its
-// column, one of C its own place, a scale what it scales.
-void poisoned_results(Warp& w, Mma const& m, uint32_t spoilt[4]) {
+// column, one of C its own place, a scale what it scales. So does a scale byte that is none (harmless in rows of padding).
+void poisoned_results(Warp& w, Mma const& m, MmaInvalid const& invalid, uint32_t spoilt[4]) {
   bool rows[16] = {}, columns[8] = {};
-  bool any = false;
+  bool any = invalid.rows != 0 || invalid.columns != 0;
+  for (int row = 0; row < 16; ++row) rows[row] = (invalid.rows >> row & 1) != 0;
+  for (int column = 0; column < 8; ++column) columns[column] = (invalid.columns >> column & 1) != 0;
   auto const mark = [&](std::vector<Operand const*> const& operands, bool of_a) {
     for (size_t r = 0; r < operands.size(); ++r) {
       uint32_t const lanes = w.poison(*operands[r]);
@@ -82,10 +84,9 @@ Step run_mma(Warp& w, Instruction const& in) {
       return Step::kNext;
     }
   }
-  if (!mma_sync(m.shape, operands, d))
-    w.finding(in, 0, "invalid-scale", "a ue4m3 scale factor has bit 7 set, which is not a scale");
+  MmaInvalid const invalid = mma_sync(m.shape, operands, d);
   // Poison of the sources first: a destination may be one of them.
-  uint32_t dirty = 0;
+  uint32_t dirty = invalid.rows | invalid.columns;
   for (auto const* list : {&m.a, &m.b, &m.c})
     for (Operand const* op : *list) dirty |= w.poison(*op);
   if (m.scale_a != nullptr) dirty |= w.poison(*m.scale_a) | w.poison(*m.scale_b);
@@ -93,7 +94,7 @@ Step run_mma(Warp& w, Instruction const& in) {
     for (size_t r = 0; r < m.d.size(); ++r) w.store_lanes<uint32_t>(*m.d[r], d[r]);
   } else {
     uint32_t spoilt[4] = {};
-    poisoned_results(w, m, spoilt);
+    poisoned_results(w, m, invalid, spoilt);
     for (size_t r = 0; r < m.d.size(); ++r) {
       w.store_lanes<uint32_t>(*m.d[r], d[r]);
       w.set_poison(*m.d[r], spoilt[r]);

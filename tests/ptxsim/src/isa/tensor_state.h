@@ -75,7 +75,7 @@ class TensorMemory {
   struct Word {
     uint32_t writer = 0, write_time = 0, reader = 0, read_time = 0;
   };
-  static constexpr uint32_t kLoading = 0xFFFFFFFF;  // read_time of a load before its wait::ld
+  static constexpr uint32_t kUnwaited = 0xFFFFFFFF;  // time of a load or store before its wait::ld or wait::st
 
   bool present() const { return !words.empty(); }
   void make() {
@@ -92,14 +92,14 @@ class TensorMemory {
 
   std::vector<uint32_t> words;
   std::vector<Word> known;
+  // 0: never written, 1: written, 2: written with what was never written itself.
   std::vector<uint8_t> written;
   int owner[kTmemUnits] = {};  // number of the allocation, 0: free
   int allocations = 0;
   uint32_t last_columns = 0;  // of the last allocation
   bool relinquished = false;
-  int cta_group = 0;                      // that the kernel's tcgen05 instructions use; 0: not known yet
-  std::map<int, std::vector<int>> loads;  // by warp: words loaded since its last wait::ld
-  std::map<int, bool> stores;             // by warp: st since its last wait::st
+  int cta_group = 0;                              // that the kernel's tcgen05 instructions use; 0: not known yet
+  std::map<int, std::vector<int>> loads, stores;  // by warp: words accessed since its last wait::ld, wait::st
 };
 
 // The CTA's state, made when first needed.

@@ -80,28 +80,28 @@ MmaPlace mma_c_place(MmaShape const& shape, int row, int column) {
   return {row / 8 * 2 + column % 2, lane, 0};
 }
 
-bool mma_sync(MmaShape const& shape, MmaOperands const& x, uint32_t (*d)[kWarpLanes]) {
+MmaInvalid mma_sync(MmaShape const& shape, MmaOperands const& x, uint32_t (*d)[kWarpLanes]) {
   double a[kRows * kMaxK], b[kMaxK * kColumns], product[kRows * kColumns];
-  bool valid = true;
-  auto const scale = [&](uint32_t const* words, int lane, int byte, int k) {
+  MmaInvalid invalid;
+  auto const scale = [&](uint32_t const* words, int lane, int byte, int k, uint32_t* bad, int index) {
     if (shape.scales == 0) return 1.0;
     uint32_t const code = words[lane] >> 8 * (byte + k / (shape.k / shape.scales)) & 0xFF;
-    valid = valid && scale_is_valid(shape.scale, code);
+    if (!scale_is_valid(shape.scale, code)) *bad |= 1u << index;
     return scale_value(shape.scale, code);
   };
   for (int row = 0; row < kRows; ++row)
     for (int k = 0; k < shape.k; ++k) {
       MmaPlace const p = mma_a_place(shape, row, k);
       int const lane = row % 8 * 4 + 2 * x.select.thread_a + row / 8;
-      a[row * shape.k + k] =
-          element(shape, shape.a, x.a[p.reg][p.lane], p.bit) * scale(x.scale_a, lane, x.select.byte_a, k);
+      a[row * shape.k + k] = element(shape, shape.a, x.a[p.reg][p.lane], p.bit) *
+                             scale(x.scale_a, lane, x.select.byte_a, k, &invalid.rows, row);
     }
   for (int k = 0; k < shape.k; ++k)
     for (int column = 0; column < kColumns; ++column) {
       MmaPlace const p = mma_b_place(shape, k, column);
       int const lane = column * 4 + x.select.thread_b;
-      b[k * kColumns + column] =
-          element(shape, shape.b, x.b[p.reg][p.lane], p.bit) * scale(x.scale_b, lane, x.select.byte_b, k);
+      b[k * kColumns + column] = element(shape, shape.b, x.b[p.reg][p.lane], p.bit) *
+                                 scale(x.scale_b, lane, x.select.byte_b, k, &invalid.columns, column);
     }
   matrix_product(kRows, kColumns, shape.k, a, b, product);
   uint32_t result[4][kWarpLanes] = {};
@@ -118,7 +118,7 @@ bool mma_sync(MmaShape const& shape, MmaOperands const& x, uint32_t (*d)[kWarpLa
   // d may be c: everything was read before this.
   for (int r = 0; r < mma_c_registers(shape); ++r)
     for (int lane = 0; lane < kWarpLanes; ++lane) d[r][lane] = result[r][lane];
-  return valid;
+  return invalid;
 }
 
 }  // namespace ptxsim

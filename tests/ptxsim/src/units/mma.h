@@ -50,8 +50,11 @@ struct MmaScaleSelect {
 };
 char const* mma_select_fault(MmaShape const& shape, MmaScaleSelect const& select);
 
-// Registers are arrays [register][lane]. Scales: one register, by lane. Returns false if a scale byte that was used is
-// not a scale (scale_is_valid); the result is then still computed.
+// Registers are arrays [register][lane]. Scales: one register, by lane. The result tells the rows and columns (as bits) for
+// which a byte was used that is not a scale (scale_is_valid); they are computed nevertheless.
+struct MmaInvalid {
+  uint32_t rows = 0, columns = 0;
+};
 struct MmaOperands {
   uint32_t const (*a)[kWarpLanes];
   uint32_t const (*b)[kWarpLanes];
@@ -60,7 +63,7 @@ struct MmaOperands {
   uint32_t const* scale_b = nullptr;
   MmaScaleSelect select;
 };
-bool mma_sync(MmaShape const& shape, MmaOperands const& operands, uint32_t (*d)[kWarpLanes]);
+MmaInvalid mma_sync(MmaShape const& shape, MmaOperands const& operands, uint32_t (*d)[kWarpLanes]);
 
 }  // namespace ptxsim
 

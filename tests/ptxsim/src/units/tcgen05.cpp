@@ -13,7 +13,7 @@ int words_apart(bool of_b, Tcgen05Mma const& mma) { return of_b && mma.n > 128 ?
 
 // Scales of `rows` rows by the copy of quarter q, [row][scale].
 bool read_scales(Tcgen05Mma const& mma, bool of_b, int rows, int q, uint32_t const* words, TmemAddress base,
-                 double* out) {
+                 double* out, bool* invalid) {
   bool valid = true;
   int const scales = mma.scales();
   for (int row = 0; row < rows; ++row)
@@ -21,7 +21,7 @@ bool read_scales(Tcgen05Mma const& mma, bool of_b, int rows, int q, uint32_t con
       ScalePlace const p = tcgen05_scale_place(of_b, mma, row, j);
       uint32_t const word = words[tmem_index(row % 32 + kQuarterLanes * q, base.column + p.column)];
       uint32_t const byte = word >> 8 * p.byte & 0xFF;
-      valid = valid && scale_is_valid(mma.scale, byte);
+      if (!scale_is_valid(mma.scale, byte)) invalid[row] = true, valid = false;
       out[row * scales + j] = scale_value(mma.scale, byte);
     }
   return valid;
@@ -80,7 +80,7 @@ void tcgen05_a_from_tmem(Tcgen05Mma const& mma, uint32_t const* words, TmemAddre
     }
 }
 
-bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run) {
+bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run, Tcgen05Invalid* invalid) {
   int const rows = mma.m / mma.ctas, n = mma.n, k = mma.k;
   double const sign = mma.negate_a != mma.negate_b ? -1.0 : 1.0;
   std::vector<double> b(static_cast<size_t>(k) * n), product(static_cast<size_t>(rows) * n);
@@ -94,9 +94,9 @@ bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run) {
     std::vector<double> scales(static_cast<size_t>(std::max(rows, n)) * mma.scales()), previous;
     for (int q = 0; q < 4; ++q) {
       int const first = q * kQuarterLanes;
-      valid = read_scales(mma, false, rows, q, run.words, run.scale_a, scales.data()) && valid;
+      valid = read_scales(mma, false, rows, q, run.words, run.scale_a, scales.data(), invalid->row) && valid;
       scale_rows(mma, rows, scales.data(), run.a, a.data());
-      valid = read_scales(mma, true, n, q, run.words, run.scale_b, scales.data()) && valid;
+      valid = read_scales(mma, true, n, q, run.words, run.scale_b, scales.data(), invalid->column) && valid;
       if (previous.size() != scales.size() ||
           std::memcmp(previous.data(), scales.data(), sizeof(double) * n * mma.scales()) != 0) {
         scale_rows(mma, n, scales.data(), run.b, scaled.data());

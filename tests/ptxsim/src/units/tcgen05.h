@@ -86,8 +86,12 @@ void tcgen05_a_from_tmem(Tcgen05Mma const& mma, uint32_t const* words, TmemAddre
 
 // The product for one CTA `cta` of the group. a: its rows [m / ctas][k]; b: all of B, [n][k], CTA 0's rows first. words: the
 // CTA's tensor memory. d, scale_a, scale_b: bases (scale addresses without the id bits). accumulate: enable-input-d.
-// scale_d: D is divided by 2^scale_d first. disabled: bit l set: lane l is not written. Returns false if a scale byte that
-// was used is not a scale.
+// scale_d: D is divided by 2^scale_d first. disabled: bit l set: lane l is not written. Returns false, and marks the rows and
+// columns, if a scale byte that was used is not a scale.
+struct Tcgen05Invalid {
+  bool row[kTmemLanes] = {};  // of this CTA
+  bool column[256] = {};
+};
 struct Tcgen05Run {
   double const* a;
   double const* b;
@@ -97,7 +101,7 @@ struct Tcgen05Run {
   int scale_d = 0;
   uint32_t disabled[4] = {0, 0, 0, 0};
 };
-bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run);
+bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run, Tcgen05Invalid* invalid);
 
 // tcgen05.ld and .st. Lane and column are relative to the address; the address's lane is a multiple of 32 that the warp may
 // reach (quarter = warp % 4), or 16 more for the 16-lane shapes. Agrees with CuTe's TMEM_LOAD layouts.
