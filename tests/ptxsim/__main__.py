@@ -6,7 +6,8 @@
 
 Run from the root of the repository. `run` takes every field of the op's problem (problems.py, quantize_problems.py,
 gemm_problems.py) as an option, and prints JSON: whether the result is right, findings, and counts of each launch.
---ptx FILE runs that file in place of the image's unit of the same name.
+--ptx FILE runs that file in place of the image's unit of the same name; --completion says when asynchronous copies and
+products complete: as late as they may (lazy), at once (eager), or at random (from --schedule-seed).
 """
 
 import argparse
@@ -68,7 +69,7 @@ def show(image: str) -> int:
     return 0
 
 
-def run(image: str, problem: object, ptx: Path | None) -> int:
+def run(image: str, problem: object, ptx: Path | None, completion: str, seed: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         if ptx is None:
             place = build.simulated_image(image)
@@ -79,7 +80,7 @@ def run(image: str, problem: object, ptx: Path | None) -> int:
                 raise SystemExit(f"--ptx {ptx}: the image's units are {names}; name the file like one of them")
             place = build.mutated_image(image, {replaced[0]: ptx.read_text()}, Path(folder))
         worker = Worker(image, place)
-        report = worker.run(problem)
+        report = worker.run(problem, completion=completion, seed=seed)
         worker.close()
     result = {"image": image, "problem": repr(problem), "seconds": round(report.seconds, 3), "right": not report.error}
     result |= {"error": report.error, "findings": report.findings, "launches": report.counts}
@@ -97,6 +98,8 @@ def main(words: list[str]) -> int:
     running.add_argument("--image", required=True, choices=build.images())
     running.add_argument("--op", required=True)
     running.add_argument("--ptx", type=Path)
+    running.add_argument("--completion", choices=("lazy", "eager", "random"), default="lazy")
+    running.add_argument("--schedule-seed", type=int, default=0)
     options, rest = parser.parse_known_args(words)
     if not build.images():
         print("no build folder with an image for GPUs: build the wheel here, or set FP4AOT_BUILD_DIR", file=sys.stderr)
@@ -104,7 +107,8 @@ def main(words: list[str]) -> int:
     if options.command == "list":
         parser.parse_args(words)  # nothing may be left over
         return max(show(image) for image in build.images() if options.image in (None, image))
-    return run(options.image, parse_problem(options.op, rest), options.ptx)
+    problem = parse_problem(options.op, rest)
+    return run(options.image, problem, options.ptx, options.completion, options.schedule_seed)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ class Session:
             for name in ("findings_json", "counts_json", "complaints", "launched"):
                 getattr(self.runtime, f"ptxsim_{name}").restype = c.c_char_p
             self.runtime.ptxsim_first_written.restype = c.c_longlong
+            self.runtime.ptxsim_set_schedule.restype = c.c_bool
         self.core = c_abi.load(core or os.environ.get("FP4AOT_CORE"))
         name = c.c_char_p()
         self._call("image_name", c_abi.CUDA, c.byref(name))
@@ -225,3 +226,9 @@ class Session:
     def clear(self) -> None:
         if self.simulated:
             self.runtime.ptxsim_clear()
+
+    def set_schedule(self, completion: str, seed: int = 0) -> None:
+        """When asynchronous copies and products complete: "lazy", "eager" or "random"."""
+        threads = int(os.environ.get("PTXSIM_THREADS", "0"))
+        known = self.runtime.ptxsim_set_schedule(c.c_ulonglong(seed), completion.encode(), c.c_int(threads))
+        assert known, f"no completion {completion}"

@@ -27,10 +27,11 @@ class Case:
     image: str
     problem: object
     keep_outputs: bool = False  # in the report
+    completion: str = "lazy"  # of asynchronous operations: also "eager", "random"
 
     def __str__(self) -> str:
         """image-op-what differs from the problem's defaults."""
-        words = [self.image, self.problem.op]
+        words = [self.image, self.problem.op] + ([] if self.completion == "lazy" else [self.completion])
         for field in fields(self.problem):
             value = getattr(self.problem, field.name)
             if field.name == "op" or value == field.default:
@@ -173,7 +174,7 @@ class Results:
                     worker.close()
                 worker = Worker(case.image, build.simulated_image(case.image))
             try:
-                self._futures[case].set_result(worker.run(case.problem, case.keep_outputs))
+                self._futures[case].set_result(worker.run(case.problem, case.keep_outputs, case.completion, seed=1))
             except Exception as error:
                 self._futures[case].set_exception(error)
         if worker:

@@ -65,8 +65,8 @@ class Worker:
             text = self._errors.read().decode(errors="replace")[-3000:]
             return Report(error=f"the simulator's process ended with code {code}:\n{text}")
 
-    def run(self, problem, keep_outputs: bool = False) -> Report:
-        return self._ask("run_problem", problem, keep_outputs)
+    def run(self, problem, keep_outputs: bool = False, completion: str = "lazy", seed: int = 0) -> Report:
+        return self._ask("run_problem", problem, keep_outputs, completion, seed)
 
     def describe(self) -> dict | Report:
         return self._ask("describe_image")
@@ -81,9 +81,10 @@ class Worker:
 # The other side.
 
 
-def run_problem(session, problem, keep_outputs: bool) -> Report:
+def run_problem(session, problem, keep_outputs: bool, completion: str, seed: int) -> Report:
     report, start = Report(), time.monotonic()
     session.clear()
+    session.set_schedule(completion, seed)
     try:
         outputs = problem.run(session)
         if keep_outputs:

@@ -91,6 +91,14 @@ char const* ptxsim_complaints() {
   return text.c_str();
 }
 
+// How asynchronous operations complete ("lazy", "eager", "random" from a seed), and on how many host threads clusters run
+// (0: as many as the machine has). False: no such completion.
+bool ptxsim_set_schedule(unsigned long long seed, char const* completion, int threads) {
+  PTXSIM_LOCKED;
+  State::get().device().synchronize();
+  return State::get().device().set_schedule(seed, completion, threads);
+}
+
 // Forgets findings, counts and complaints.
 void ptxsim_clear() {
   PTXSIM_LOCKED;
