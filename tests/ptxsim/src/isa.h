@@ -98,6 +98,7 @@ struct Instruction {
   uint8_t operand_count = 0;
   uint8_t destinations = 1;  // how many of the first operands are written (for propagate)
   bool propagate = false;
+  bool pure = false;         // changes registers only, though it looks after poison itself
   bool side_effect = false;  // an undefined guard is a finding: everything that does not propagate
   bool aligned = false;  // all lanes of the warp that have not exited must be here: the machine sees to it
   bool guard_negated = false;

@@ -124,7 +124,7 @@ void Kernel::decode_statement(size_t i) {
   }
   in.operands = operands.data();
   in.operand_count = static_cast<uint8_t>(operands.size());
-  in.side_effect = !in.propagate;
+  in.side_effect = !in.propagate && !in.pure;
   if (!in.propagate) return;
   poison_storage.emplace_back();
   std::vector<uint32_t>& poisons = poison_storage.back();
