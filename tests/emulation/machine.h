@@ -63,7 +63,9 @@ struct Mbarrier {
   long phase = 0;
 
   void complete_if_done() {
-    if (pending < 0 || bytes < 0) fail("mbarrier underflow: %d arrivals, %ld bytes pending", pending, bytes);
+    // Bytes may land before the arrival that expects them, if another CTA started the copy.
+    if (pending < 0 || (pending == 0 && bytes < 0))
+      fail("mbarrier underflow: %d arrivals, %ld bytes pending", pending, bytes);
     if (pending == 0 && bytes == 0) {
       ++phase;
       pending = expected;
@@ -131,6 +133,7 @@ struct Fiber {
   long products = 0;                                // issued, counted from the start of the kernel
   std::deque<std::function<void()>> open_products;  // this thread's part of them
   std::deque<std::deque<std::function<void()>>> product_groups;
+  std::deque<std::function<void()>> open_stores;  // bulk copies from shared memory
 
   bool ready() const { return waits_for == nullptr || *waits_for != waits_while; }
 };
@@ -225,6 +228,7 @@ inline void run_fiber() {
   if (!current->copy_groups.empty() || !current->open_copies.empty()) fail("a thread ends with copies in flight");
   if (!current->product_groups.empty() || !current->open_products.empty())
     fail("a thread ends with products in flight");
+  if (!current->open_stores.empty()) fail("a thread ends with stores in flight");
   --current->cta->running;
   current->done = true;
   _longjmp(scheduler, 1);

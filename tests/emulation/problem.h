@@ -41,7 +41,7 @@ struct Operand {
 struct Problem {
   int m, n, k;
   Operand a, b;
-  float alpha = 0.25f;
+  float alpha = 1.0f / 16384;
   std::vector<float> bias;
   std::vector<double> expected, magnitude;  // magnitude: sums of the absolute products, which bound the rounding
 
@@ -66,14 +66,21 @@ struct Problem {
   }
 };
 
-// The output of one run, between guards, with rows of n or more.
+// The output of one run, of a fp4aot_dtype, between guards, with rows of n or more.
 class Output {
  public:
-  Output(Problem const& problem, int64_t pad, int64_t shift)
-      : problem_(problem), stride_(problem.n + pad), data_(kGuards + shift + problem.m * stride_ + kGuards, kGuard) {
-    begin_ = kGuards + shift;
-    while (reinterpret_cast<uintptr_t>(&data_[begin_ - shift]) % 16 != 0) --begin_;
+  Output(Problem const& problem, int64_t pad, int64_t shift, int32_t dtype = FP4AOT_FP32)
+      : problem_(problem),
+        dtype_(dtype),
+        element_(dtype == FP4AOT_FP32 ? 4 : 2),
+        stride_(problem.n + pad),
+        begin_(kGuards + shift),
+        data_((kGuards + shift + problem.m * stride_ + kGuards) * element_ + 16, kGuard) {
+    while (reinterpret_cast<uintptr_t>(data() - shift * element_) % 16 != 0) ++origin_;
   }
+
+  uint8_t* data() { return data_.data() + origin_ + begin_ * element_; }
+  int64_t stride() const { return stride_; }
 
   fp4aot::GemmArgs arguments() {
     fp4aot::GemmArgs args = {};
@@ -85,38 +92,59 @@ class Output {
     args.b_scales = problem_.b.scales.data();
     args.alpha = &problem_.alpha;
     args.bias = problem_.bias.data();
-    args.d = &data_[begin_];
+    args.d = data();
     args.d_stride = stride_;
     args.m = problem_.m;
     args.n = problem_.n;
     args.k = problem_.k;
-    args.d_dtype = args.bias_dtype = FP4AOT_FP32;
-    args.aligned_stores = reinterpret_cast<uintptr_t>(args.d) % 16 == 0 && stride_ % 4 == 0;
+    args.d_dtype = dtype_;
+    args.bias_dtype = FP4AOT_FP32;
+    args.aligned_stores = reinterpret_cast<uintptr_t>(args.d) % (4 * element_) == 0 && stride_ % 4 == 0;
     return args;
   }
 
   void check(char const* what) const {
-    for (int64_t i = 0; i < static_cast<int64_t>(data_.size()); ++i) {
+    int64_t const count = (static_cast<int64_t>(data_.size()) - origin_) / element_;
+    for (int64_t i = 0; i < count; ++i) {
       int64_t const row = (i - begin_) / stride_, column = (i - begin_) % stride_;
+      uint8_t const* const bytes = data_.data() + origin_ + i * element_;
       if (i < begin_ || row >= problem_.m || column >= problem_.n) {
-        if (data_[i] != kGuard) machine::fail("%s: written outside of the output", what);
+        for (int64_t b = 0; b < element_; ++b)
+          if (bytes[b] != kGuard) machine::fail("%s: written outside of the output", what);
         continue;
       }
       double const expected = problem_.expected[row * problem_.n + column];
-      double const bound = 1e-5 * (std::fabs(expected) + problem_.magnitude[row * problem_.n + column]);
-      if (!(std::fabs(data_[i] - expected) <= bound))
+      double const bound = rounding() * std::fabs(expected) + 1e-5 * problem_.magnitude[row * problem_.n + column];
+      double const got = element(bytes);
+      if (!(std::fabs(got - expected) <= bound))
         machine::fail("%s, m %d, n %d, k %d: mismatch at (%ld, %ld): %g, expected %g", what, problem_.m, problem_.n,
-                      problem_.k, static_cast<long>(row), static_cast<long>(column), data_[i], expected);
+                      problem_.k, static_cast<long>(row), static_cast<long>(column), got, expected);
     }
     std::printf("%s, m %d, n %d, k %d: equal\n", what, problem_.m, problem_.n, problem_.k);
   }
 
  private:
-  static constexpr float kGuard = 777.0f;
+  double rounding() const { return dtype_ == FP4AOT_FP32 ? 1e-5 : dtype_ == FP4AOT_BF16 ? 4e-3 : 5e-4; }
+  double element(uint8_t const* bytes) const {
+    if (dtype_ == FP4AOT_FP32) {
+      float x;
+      std::memcpy(&x, bytes, 4);
+      return x;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, bytes, 2);
+    if (dtype_ == FP4AOT_BF16) return machine::bf16_to_float(bits);
+    __half half;
+    std::memcpy(&half, &bits, 2);
+    return __half2float(half);
+  }
+
+  static constexpr uint8_t kGuard = 0x44;
   static constexpr int kGuards = 64;
   Problem const& problem_;
-  int64_t stride_, begin_;
-  std::vector<float> data_;
+  int32_t dtype_;
+  int64_t element_, stride_, begin_, origin_ = 0;  // origin_: bytes
+  std::vector<uint8_t> data_;
 };
 
 // Arguments of a program: seed, and the name of a planted fault or nothing.

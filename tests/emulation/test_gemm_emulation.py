@@ -29,6 +29,11 @@ REPLACEMENTS = (
         "uint8_t* const shared = machine::current->cta->shared.data();",
     ),
     (
+        "expand.cuh",
+        "__shared__ __align__(128) uint8_t shared[kExpandThreads / 32 * kExpandWarpBytes];",
+        "uint8_t* const shared = machine::current->cta->shared.data();",
+    ),
+    (
         "mma_sync.cuh",
         "extern __shared__ __align__(16) float sums[];",
         "float* const sums = reinterpret_cast<float*>(machine::current->cta->shared.data());",
@@ -43,10 +48,10 @@ REPLACEMENTS = (
 
 @dataclass(frozen=True)
 class Fault:
-    """`text` of a kernel, with `wrong` in its place while the fault is on; `symptom`: what the failing run prints."""
+    """`text` of a header, with `wrong` in its place while the fault is on; `symptom`: what the failing run prints."""
 
     name: str
-    kernel: str
+    header: str
     text: str
     wrong: str
     symptom: str
@@ -56,24 +61,38 @@ class Fault:
 WRONG_RESULT = "mismatch at"
 FAULTS = (
     Fault(
-        "a column of the output twice",
+        "bias of the wrong column",
         "wgmma",
-        "epilogue.apply(place.swap ? y : x, 0)",
-        "epilogue.apply(place.swap ? x : y, 0)",
+        "scale * sum[i + 2 * j + 1] + bias[j % 2]",
+        "scale * sum[i + 2 * j + 1] + bias[j / 2]",
         WRONG_RESULT,
     ),
     Fault(
         "no wait for weights",
         "wgmma",
-        "mbarrier_wait(map.weight_full(raw.slot), raw.parity);",
+        "mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);",
         ";",
         WRONG_RESULT,
     ),
     Fault(
+        "no wait for activations",
+        "wgmma",
+        "if (q % 2 == 0) mbarrier_wait(map.unit_full(rings.ring.slot), rings.ring.parity);",
+        ";",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
         "no wait for a free unit",
         "wgmma",
-        "if (w == 0) mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);",
+        "mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);",
         ";",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
+        "the other CTA's consumers are not waited for",
+        "wgmma",
+        "cluster_address(map.unit_empty(previous_unit), lane)",
+        "cluster_address(map.unit_empty(previous_unit), blockIdx.x % args.schedule.pair)",
         "mismatch at|mbarrier underflow|deadlock",
     ),
     Fault(
@@ -84,47 +103,81 @@ FAULTS = (
         WRONG_RESULT,
     ),
     Fault(
-        "slot of activations not released",
+        "slot of weights not released",
         "wgmma",
-        "if (lane == 0) mbarrier_arrive(map.token_empty(raw.slot));",
+        "if (threadIdx.x % 32 == 0) mbarrier_arrive(map.weight_empty(rings.raw.slot));",
         ";",
         "deadlock",
     ),
     Fault(
-        "one arrival too many",
-        "wgmma",
-        "if (lane == 0) mbarrier_arrive(map.unit_full(ring.slot));",
-        "if (lane <= 1) mbarrier_arrive(map.unit_full(ring.slot));",
-        "mismatch at|mbarrier underflow|deadlock",
-    ),
-    Fault(
         "too few bytes expected",
         "wgmma",
-        "mbarrier_arrive_expect(full, Config::kTokenBytes + Config::kTokenScaleBytes);",
-        "mbarrier_arrive_expect(full, Config::kTokenBytes);",
+        "mbarrier_arrive_expect(weight_full, Config::kWeightBytes + Config::kWeightScaleBytes);",
+        "mbarrier_arrive_expect(weight_full, Config::kWeightBytes);",
         "mbarrier underflow|mismatch at",
     ),
     Fault(
-        "no load of activations",
+        "activations for one CTA of two",
         "wgmma",
-        "tma_load_2d(map.tokens(slot), &args.a_map, at.step * Config::kStepBytes, at.tile.m0, full);",
-        ";",
+        "(1u << args.schedule.pair) - 1",
+        "1u << rank",
         "deadlock",
     ),
     Fault(
         "scales beyond k",
         "wgmma",
-        "32 * i < rest ? scales[i] : 0",
-        "scales[i]",
+        "inside ? bytes[h] : 0",
+        "bytes[h]",
         WRONG_RESULT,
     ),
     Fault(
-        "CTA ends while its sums are read",
+        "a CTA ends before the other",
         "wgmma",
-        "cluster_sync();  // the others may still read this CTA's sums",
+        "cluster_sync();  // the other CTA's copies and arrivals come here until it is done",
         ";",
-        "shared memory of a CTA that has ended",
-        also=(("      cluster_sync();\n      cluster_sync();\n", "      cluster_sync();"),),
+        "of a CTA that has ended",
+    ),
+    Fault(
+        "parts added before all are there",
+        "wgmma",
+        "static_cast<uint32_t>(last - first)",
+        "static_cast<uint32_t>(last - first - 1)",
+        "counter|mismatch at",
+    ),
+    Fault(
+        "two parts in one place",
+        "wgmma",
+        "(of == first ? 1 : 0)",
+        "0",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "staging overwritten before it is read",
+        "wgmma",
+        "if (thread == 0) tma_store_wait_read();  // the previous tile's",
+        ";",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "values beyond k expanded",
+        "expand",
+        "block * kExpandBlock + 32 * t < args.k",
+        "true",
+        "read outside of the operands|mismatch at",
+    ),
+    Fault(
+        "order along k",
+        "expand",
+        "shared_store4(own + ((4 * q + c) ^ lane / 4) * 16, pairs[c]);",
+        "shared_store4(own + ((4 * q + (c ^ 1)) ^ lane / 4) * 16, pairs[c]);",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "counters not set to zero",
+        "expand",
+        "args.counters[i] = 0;",
+        ";",
+        "mismatch at|counter",
     ),
     Fault(
         "no wait for copies",
@@ -177,23 +230,34 @@ def with_fault(fault: Fault, text: str) -> str:
             new = f"if ({condition}) {{ {wrong}\n}} else {{ {right}\n}}"
         else:
             new = f"({condition} ? ({wrong}) : ({right}))"
-        text = replace_once(text, right, new, f"{fault.kernel}.cuh")
+        text = replace_once(text, right, new, f"{fault.header}.cuh")
     return text
+
+
+def headers_of(programs: tuple[str, ...]) -> list[Path]:
+    """The headers of kernels/gemm that the programs include, and that those include."""
+    found: dict[Path, None] = {}
+    left = [HERE / f"{program}.cpp" for program in programs]
+    while left:
+        for name in re.findall(r'#include "kernels/gemm/(\S+)"', left.pop().read_text()):
+            header = SOURCES / "kernels" / "gemm" / name
+            if header not in found:
+                found[header] = None
+                left.append(header)
+    return list(found)
 
 
 def prepare_kernels(folder: Path) -> None:
     """The kernels' headers in folder/kernels/gemm, readable for the host compiler and with the faults in them."""
     target = folder / "kernels" / "gemm"
     target.mkdir(parents=True)
-    for source in sorted((SOURCES / "kernels" / "gemm").glob("*")):
+    for source in headers_of(KERNELS):
         text = source.read_text()
-        if source.name.endswith("_launch.cuh") or not source.name.endswith(("args.h", ".cuh")):
-            continue
         for header, old, new in REPLACEMENTS:
             if header == source.name:
                 text = replace_once(text, old, new, header)
         for fault in FAULTS:
-            if f"{fault.kernel}.cuh" == source.name:
+            if f"{fault.header}.cuh" == source.name:
                 text = with_fault(fault, text)
         assert not re.search(r"asm(\(| volatile)|__shared__", text), f"{source} needs a replacement"
         (target / source.name).write_text(text)
@@ -236,6 +300,6 @@ def test_results_are_those_of_the_reference(programs, kernel, seed):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_is_found(programs, fault):
-    done = run(programs[fault.kernel], 1, fault.name)
+    done = run(programs["wgmma" if fault.header == "expand" else fault.header], 1, fault.name)
     assert done.returncode == 1, f"exit {done.returncode}: {done.stdout}{done.stderr}"
     assert re.search(fault.symptom, done.stdout.splitlines()[-1])

@@ -1,61 +1,118 @@
-// Runs the warp-specialised W4A4 kernel (kernels/gemm/wgmma.cuh) on the emulated machine.
+// Runs the warp-specialised W4A4 kernel (kernels/gemm/wgmma.cuh), and the one before it that expands activations
+// (kernels/gemm/expand.cuh), on the emulated machine.
 #include "kernels/gemm/wgmma.cuh"
-
+// Not first: the kernels' headers take their language from the device/ beside this file.
+#include "kernels/gemm/expand.cuh"
 #include "problem.h"
 
 namespace {
 
 using fp4aot::Format;
 
+CUtensorMap encoded(machine::TensorMap const& map) {
+  CUtensorMap result = {};
+  std::memcpy(&result, &map, sizeof map);
+  return result;
+}
+
 // As wgmma_launch.cuh encodes them.
-CUtensorMap map_of_codes(Operand const& operand, int rows, int k, int box_rows, int box_bytes, bool swizzle64) {
-  machine::TensorMap const map = {operand.codes.data(),     1,        {k / 2, rows, 1}, {operand.stride, 0},
-                                  {box_bytes, box_rows, 1}, swizzle64};
-  CUtensorMap encoded = {};
-  std::memcpy(&encoded, &map, sizeof map);
-  return encoded;
+CUtensorMap map_of_rows(void const* data, int64_t element, int64_t rows, int64_t columns, int64_t stride, int box_rows,
+                        int box_columns, bool swizzle128) {
+  return encoded({static_cast<uint8_t const*>(data),
+                  element,
+                  {columns, rows, 1},
+                  {stride, 0},
+                  {box_columns, box_rows, 1},
+                  swizzle128});
 }
 
-CUtensorMap map_of_scales(Operand const& operand, int rows, int atoms, int box_atoms, int box_row_blocks) {
+CUtensorMap map_of_scales(Operand const& operand, int rows, int atoms, int box_atoms) {
   int const row_blocks = (rows + fp4aot::kScaleAtomRows - 1) / fp4aot::kScaleAtomRows;
-  machine::TensorMap const map = {operand.scales.data(),
-                                  4,
-                                  {fp4aot::kScaleAtomBytes / 4, atoms, row_blocks},
-                                  {fp4aot::kScaleAtomBytes, int64_t{atoms} * fp4aot::kScaleAtomBytes},
-                                  {fp4aot::kScaleAtomBytes / 4, box_atoms, box_row_blocks},
-                                  false};
-  CUtensorMap encoded = {};
-  std::memcpy(&encoded, &map, sizeof map);
-  return encoded;
+  return encoded({operand.scales.data(),
+                  4,
+                  {fp4aot::kScaleAtomBytes / 4, atoms, row_blocks},
+                  {fp4aot::kScaleAtomBytes, int64_t{atoms} * fp4aot::kScaleAtomBytes},
+                  {fp4aot::kScaleAtomBytes / 4, box_atoms, 1},
+                  false});
 }
 
-// ctas: how many take the tiles in turn, if splits is 1; they run one after another, as they share nothing.
+struct Workspace {
+  fp4aot::WgmmaWorkspace sizes;
+  std::vector<uint8_t> bytes;
+
+  explicit Workspace(fp4aot::WgmmaWorkspace const& wanted) : sizes(wanted), bytes(wanted.bytes() + 16, 0xFF) {
+    machine::operands.emplace_back(begin(), begin() + sizes.bytes());
+  }
+  ~Workspace() { machine::operands.pop_back(); }
+  uint8_t* begin() { return bytes.data() + (16 - reinterpret_cast<uintptr_t>(bytes.data()) % 16) % 16; }
+  float* partials() { return reinterpret_cast<float*>(begin() + sizes.activation_bytes); }
+  uint32_t* counters() { return reinterpret_cast<uint32_t*>(begin() + sizes.activation_bytes + sizes.partial_bytes); }
+};
+
+template <Format kFormat>
+void run_expansion(Problem const& problem, Workspace& workspace) {
+  fp4aot::ExpandArgs args = {};
+  args.codes = problem.a.codes.data();
+  args.stride = problem.a.stride;
+  args.scales = problem.a.scales.data();
+  args.m = problem.m;
+  args.k = problem.k;
+  args.blocks = (problem.k + fp4aot::kExpandBlock - 1) / fp4aot::kExpandBlock;
+  args.out = workspace.begin();
+  args.counters = workspace.counters();
+  args.counter_count = static_cast<int32_t>(workspace.sizes.counter_bytes / 4);
+  int const warps = fp4aot::kExpandThreads / 32, strips = static_cast<int>(fp4aot::expand_strips(problem.m));
+  machine::block_dim = dim3(fp4aot::kExpandThreads);
+  machine::grid_dim =
+      dim3((strips + warps - 1) / warps, (args.blocks + fp4aot::kExpandWarpBlocks - 1) / fp4aot::kExpandWarpBlocks);
+  int const blocks = static_cast<int>(machine::grid_dim.x * machine::grid_dim.y);
+  for (int block = 0; block < blocks; ++block) {
+    machine::run_cluster(1, block, warps * fp4aot::kExpandWarpBytes,
+                         [&] { fp4aot::expand_activations_kernel<kFormat>(args); });
+  }
+}
+
+// sms: of the machine. aligned: results of 16 bits go through shared memory. Clusters run one after another, in a random order: none waits for another.
 template <Format kFormat, int kTokens>
-void run(Problem const& problem, int splits, int ctas) {
+void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned = false) {
   using Config = fp4aot::WgmmaConfig<kFormat, kTokens>;
   int const m = problem.m, n = problem.n, k = problem.k;
   int const atoms = (k / fp4aot::kVector<kFormat> + fp4aot::kScaleAtomColumns - 1) / fp4aot::kScaleAtomColumns;
-  Output output(problem, machine::random_below(3) * 2, machine::random_below(2));
+  Workspace workspace(fp4aot::wgmma_workspace<Config>(m, k, cut, sms));
+  run_expansion<kFormat>(problem, workspace);
+
+  Output output(problem, aligned ? machine::random_below(2) * 8 : 3, aligned ? 0 : machine::random_below(2), dtype);
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
-  args.a_map = map_of_codes(problem.a, m, k, kTokens, Config::kStepBytes, true);
-  args.b_map = map_of_codes(problem.b, n, k, Config::kRows, Config::kStepBytes, false);
-  args.a_scale_map = map_of_scales(problem.a, m, atoms, Config::kAtoms, 1);
-  args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::kAtoms, 2);
-  args.m_tiles = (m + kTokens - 1) / kTokens;
-  args.n_tiles = (n + Config::kRows - 1) / Config::kRows;
-  args.tiles = args.m_tiles * args.n_tiles;
-  args.steps = (k + Config::kStepValues - 1) / Config::kStepValues;
-  args.splits = splits;
-  int const blocks = splits > 1 ? args.tiles * splits : min(args.tiles, ctas);
+  args.schedule = fp4aot::schedule_tiles(m, n, k, kTokens, cut, sms);
+  args.partials = workspace.partials();
+  args.counters = workspace.counters();
+  args.staged = dtype != FP4AOT_FP32 && reinterpret_cast<uintptr_t>(args.d) % 16 == 0 && args.d_stride % 8 == 0;
+  int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
+  args.a_map = map_of_rows(workspace.begin(), 2, m, values, values * 2, kTokens / args.schedule.pair, 64, true);
+  args.b_map =
+      map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows, Config::kStepBytes, false);
+  args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::kAtoms);
+  if (args.staged) args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens, 64, true);
+
   machine::block_dim = dim3(Config::kThreads);
-  machine::grid_dim = dim3(blocks);
-  for (int block = 0; block < blocks; block += splits) {
-    machine::run_cluster(splits, block, Config::kSharedBytes, [&] { fp4aot::wgmma_gemm_kernel<Config>(args); });
+  machine::grid_dim = dim3(args.schedule.clusters * args.schedule.pair);
+  std::vector<int> order;
+  for (int cluster = 0; cluster < args.schedule.clusters; ++cluster) {
+    order.insert(order.begin() + machine::random_below(cluster + 1), cluster);
   }
-  char name[64];
-  std::snprintf(name, sizeof name, "wgmma, %s, %d tokens, %d splits, %d CTAs",
-                kFormat == Format::kNvfp4 ? "nvfp4" : "mxfp4", kTokens, splits, blocks);
+  for (int cluster : order) {
+    machine::run_cluster(args.schedule.pair, cluster * args.schedule.pair, Config::kSharedBytes,
+                         [&] { fp4aot::wgmma_gemm_kernel<Config>(args); });
+  }
+  for (int64_t i = 0; i < workspace.sizes.counter_bytes / 4; ++i) {
+    if (workspace.counters()[i] != 0) machine::fail("counter %ld is left at %u", i, workspace.counters()[i]);
+  }
+  char name[96];
+  std::snprintf(name, sizeof name, "wgmma, %s, %d tokens, %s, %d clusters of %d, %s",
+                kFormat == Format::kNvfp4 ? "nvfp4" : "mxfp4", kTokens,
+                args.schedule.whole < args.schedule.tiles ? "cut" : "whole", args.schedule.clusters, args.schedule.pair,
+                args.staged ? "staged" : "direct");
   output.check(name);
 }
 
@@ -63,28 +120,28 @@ template <Format kFormat>
 void run_all() {
   {
     Problem const problem(kFormat, 3, 72, 96);
-    run<kFormat, 32>(problem, 1, 1);
-    run<kFormat, 64>(problem, 1, 1);
-    run<kFormat, 128>(problem, 1, 1);
+    run<kFormat, 64>(problem, false, 1, FP4AOT_FP32);
+    run<kFormat, 256>(problem, true, 3, FP4AOT_BF16, true);
   }
-  {  // several tiles, some for the same CTA; and fewer steps a CTA than slots
-    Problem const problem(kFormat, 70, 264, 416);
-    run<kFormat, 32>(problem, 1, 2);
-    run<kFormat, 32>(problem, 3, 0);
-    run<kFormat, 64>(problem, 2, 0);
-    run<kFormat, 128>(problem, 3, 0);
+  {  // several tiles, for pairs of CTAs, some for the same pair
+    Problem const problem(kFormat, 150, 264, 416);
+    run<kFormat, 64>(problem, false, 4, FP4AOT_BF16, true);
+    run<kFormat, 128>(problem, false, 1, FP4AOT_FP16);
+    run<kFormat, 64>(problem, true, 5, FP4AOT_FP32);
   }
-  {  // the rings turn over
+  {  // whole and shared tiles; an odd column of tiles
+    Problem const problem(kFormat, 300, 136, 544);
+    run<kFormat, 128>(problem, true, 4, FP4AOT_FP32);
+    run<kFormat, 64>(problem, true, 6, FP4AOT_BF16, true);
+    run<kFormat, 192>(problem, true, 2, FP4AOT_BF16);
+    run<kFormat, 256>(problem, false, 2, FP4AOT_FP16, true);
+  }
+  {  // the rings turn over; one tile for many clusters
     Problem const problem(kFormat, 40, 136, 2080);
-    run<kFormat, 32>(problem, 1, 1);
-    run<kFormat, 64>(problem, 1, 1);
-    run<kFormat, 128>(problem, 1, 1);
-    run<kFormat, 64>(problem, 5, 0);
-  }
-  {  // more than a group of tiles
-    Problem const problem(kFormat, 260, 280, 672);
-    run<kFormat, 32>(problem, 1, 2);
-    run<kFormat, 128>(problem, 1, 2);
+    run<kFormat, 64>(problem, true, 10, FP4AOT_FP16);
+    run<kFormat, 128>(problem, true, 6, FP4AOT_BF16, true);
+    run<kFormat, 192>(problem, false, 2, FP4AOT_FP16, true);
+    run<kFormat, 256>(problem, true, 7, FP4AOT_BF16);
   }
 }
 

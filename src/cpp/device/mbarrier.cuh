@@ -25,6 +25,12 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// `address`: of a barrier anywhere in the cluster (cluster.cuh). For slots that the async proxy alone writes and reads: it
+// orders no ordinary accesses of other CTAs, which would take a fence of the whole device.
+__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t address) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
+}
+
 // One arrival, and `bytes` more of asynchronous copies to wait for.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");

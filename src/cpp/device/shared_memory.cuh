@@ -40,6 +40,10 @@ __device__ __forceinline__ uint4 shared_load16(uint32_t address) {
   return v;
 }
 
+__device__ __forceinline__ void shared_store4(uint32_t address, uint32_t x) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
+}
+
 __device__ __forceinline__ void shared_store8(uint32_t address, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
 }
@@ -48,12 +52,20 @@ __device__ __forceinline__ void shared_store16(uint32_t address, uint32_t x, uin
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 
-// Waits until kThreads threads, in whole warps, have come to this barrier; 0 is __syncthreads.
-template <int kBarrier, int kThreads>
-__device__ __forceinline__ void barrier_sync() {
-  static_assert(kBarrier > 0 && kBarrier < 16 && kThreads % 32 == 0);
+// Four 8 x 8 matrices of 16-bit elements, transposed: element (row, column) of matrix i, which is half column % 2 of v[i]
+// of lane 4 * row + column / 2, goes to the 16 bytes at the address of lane 8 * i + column, as element `row`.
+__device__ __forceinline__ void shared_store_matrices_transposed(uint32_t address, uint32_t const (&v)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v[0]),
+               "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+}
+
+// Waits until kThreads threads, in whole warps, have come to this barrier, 1..15; 0 is __syncthreads.
+template <int kThreads>
+__device__ __forceinline__ void barrier_sync(uint32_t barrier) {
+  static_assert(kThreads % 32 == 0);
   __syncwarp();
-  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 
 }  // namespace fp4aot

@@ -1,4 +1,4 @@
-// Bulk asynchronous copies from global to shared memory (TMA), sm_90 and later. All complete on an mbarrier.
+// Bulk asynchronous copies between global and shared memory (TMA), sm_90 and later. Loads complete on an mbarrier.
 #ifndef FP4AOT_DEVICE_TMA_CUH_
 #define FP4AOT_DEVICE_TMA_CUH_
 
@@ -26,6 +26,30 @@ __device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap co
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
+
+// To the same place in the shared memory of every CTA of the cluster whose bit (1 << rank) is set in `ctas`; the bytes
+// complete on each one's barrier at the place of `barrier`.
+__device__ __forceinline__ void tma_load_2d_multicast(uint32_t destination, CUtensorMap const* map, int32_t column,
+                                                      int32_t row, uint32_t barrier, uint32_t ctas) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(destination),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(static_cast<uint16_t>(ctas))
+      : "memory");
+}
+
+// From shared memory to a box of a 2-D tensor map; what lies outside of the tensor is dropped. Part of the thread's open
+// group of stores. Ordinary writes of `source` come before it by fence_async_shared() and a barrier.
+__device__ __forceinline__ void tma_store_2d(CUtensorMap const* map, int32_t column, int32_t row, uint32_t source) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
+               "r"(row), "r"(source)
+               : "memory");
+}
+
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until the shared memory of all this thread's stores has been read and may be overwritten.
+__device__ __forceinline__ void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
 __device__ __forceinline__ void tma_prefetch_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

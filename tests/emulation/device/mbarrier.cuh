@@ -29,6 +29,8 @@ inline void mbarrier_arrive_expect(uint32_t address, uint32_t bytes) {
 
 inline void mbarrier_arrive(uint32_t address) { mbarrier_arrive_expect(address, 0); }
 
+inline void mbarrier_arrive_cluster(uint32_t address) { mbarrier_arrive_expect(address, 0); }
+
 inline void mbarrier_wait(uint32_t address, uint32_t parity) {
   machine::Mbarrier& barrier = machine::initialised_mbarrier(address);
   if ((barrier.phase & 1) == static_cast<long>(parity)) machine::wait_while(barrier.phase, barrier.phase);

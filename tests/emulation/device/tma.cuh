@@ -12,36 +12,63 @@ struct TensorMap {
   int64_t size[3];    // elements; x first
   int64_t stride[2];  // bytes, of y and z
   int64_t box[3];     // elements
-  bool swizzle64;     // 16-byte pieces within 512 bytes: address bits 8, 7 are added to bits 5, 4
+  bool swizzle128;    // 16-byte pieces within 1024 bytes: address bits 9, 8, 7 are added to bits 6, 5, 4
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
-inline void start_bulk_copy(uint32_t destination, CUtensorMap const* encoded, int64_t x, int64_t y, int64_t z,
-                            uint32_t barrier_address) {
+inline int64_t swizzled(TensorMap const& map, int64_t address) {
+  return map.swizzle128 ? address ^ (address >> 7 & 7) << 4 : address;
+}
+
+// To the same place in every CTA of the cluster whose bit is set in `ctas`.
+inline void start_bulk_load(uint32_t destination, CUtensorMap const* encoded, int64_t x, int64_t y, int64_t z,
+                            uint32_t barrier_address, uint32_t ctas) {
   TensorMap map;
   std::memcpy(&map, encoded, sizeof map);
   int64_t const width = map.box[0] * map.element, bytes = width * map.box[1] * map.box[2];
-  uint8_t* const shared = shared_bytes(destination, static_cast<uint32_t>(bytes), 128);
-  Mbarrier* const barrier = &initialised_mbarrier(barrier_address);
-  std::memset(shared, 0xEE, bytes);  // it may land at once, or late
-  flying.push_back([=] {
-    int64_t offset = 0;
-    for (int64_t k = z; k < z + map.box[2]; ++k) {
-      for (int64_t j = y; j < y + map.box[1]; ++j) {
-        for (int64_t i = x * map.element; i < x * map.element + width; ++i, ++offset) {
-          uint8_t value = 0;
-          if (i < map.size[0] * map.element && j < map.size[1] && k < map.size[2]) {
-            uint8_t const* const source = map.base + i + j * map.stride[0] + k * map.stride[1];
-            if (i % 16 == 0) check_operand(source, 1);
-            value = *source;
+  for (uint32_t rank = 0; ctas >> rank != 0; ++rank) {
+    if ((ctas >> rank & 1) == 0) continue;
+    uint32_t const there = (destination & 0xFFFFFF) | rank << 24;
+    uint8_t* const shared = shared_bytes(there, static_cast<uint32_t>(bytes), 128);
+    Mbarrier* const barrier = &initialised_mbarrier((barrier_address & 0xFFFFFF) | rank << 24);
+    std::memset(shared, 0xEE, bytes);  // it may land at once, or late
+    flying.push_back([=] {
+      int64_t offset = 0;
+      for (int64_t k = z; k < z + map.box[2]; ++k) {
+        for (int64_t j = y; j < y + map.box[1]; ++j) {
+          for (int64_t i = x * map.element; i < x * map.element + width; ++i, ++offset) {
+            uint8_t value = 0;
+            if (i < map.size[0] * map.element && j < map.size[1] && k < map.size[2]) {
+              uint8_t const* const source = map.base + i + j * map.stride[0] + k * map.stride[1];
+              if (i % 16 == 0) check_operand(source, 1);
+              value = *source;
+            }
+            shared[swizzled(map, there + offset) - there] = value;
           }
-          int64_t const address = destination + offset;
-          shared[map.swizzle64 ? (address ^ (address >> 7 & 3) << 4) - destination : offset] = value;
         }
       }
+      barrier->bytes -= bytes;
+      barrier->complete_if_done();
+    });
+  }
+}
+
+inline uint32_t own_rank() { return 1u << current->cta->rank; }
+
+// The shared memory is read when the thread waits for the store, the latest moment that is allowed.
+inline void start_bulk_store(CUtensorMap const* encoded, int64_t x, int64_t y, uint32_t source) {
+  TensorMap map;
+  std::memcpy(&map, encoded, sizeof map);
+  int64_t const width = map.box[0] * map.element;
+  uint8_t const* const shared = shared_bytes(source, static_cast<uint32_t>(width * map.box[1]), 128);
+  current->open_stores.push_back([=] {
+    int64_t offset = 0;
+    for (int64_t j = y; j < y + map.box[1]; ++j) {
+      for (int64_t i = x * map.element; i < x * map.element + width; ++i, ++offset) {
+        if (i >= map.size[0] * map.element || j >= map.size[1]) continue;
+        const_cast<uint8_t*>(map.base)[i + j * map.stride[0]] = shared[swizzled(map, source + offset) - source];
+      }
     }
-    barrier->bytes -= bytes;
-    barrier->complete_if_done();
   });
 }
 
@@ -50,12 +77,28 @@ inline void start_bulk_copy(uint32_t destination, CUtensorMap const* encoded, in
 namespace fp4aot {
 
 inline void tma_load_2d(uint32_t destination, CUtensorMap const* map, int32_t column, int32_t row, uint32_t barrier) {
-  machine::start_bulk_copy(destination, map, column, row, 0, barrier);
+  machine::start_bulk_load(destination, map, column, row, 0, barrier, machine::own_rank());
 }
 
 inline void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y, int32_t z,
                         uint32_t barrier) {
-  machine::start_bulk_copy(destination, map, x, y, z, barrier);
+  machine::start_bulk_load(destination, map, x, y, z, barrier, machine::own_rank());
+}
+
+inline void tma_load_2d_multicast(uint32_t destination, CUtensorMap const* map, int32_t column, int32_t row,
+                                  uint32_t barrier, uint32_t ctas) {
+  machine::start_bulk_load(destination, map, column, row, 0, barrier, ctas);
+}
+
+inline void tma_store_2d(CUtensorMap const* map, int32_t column, int32_t row, uint32_t source) {
+  machine::start_bulk_store(map, column, row, source);
+}
+
+inline void tma_store_commit() {}
+
+inline void tma_store_wait_read() {
+  auto& stores = machine::current->open_stores;
+  for (; !stores.empty(); stores.pop_front()) stores.front()();
 }
 
 inline void tma_prefetch_map(CUtensorMap const*) {}

@@ -25,15 +25,14 @@ inline int multiprocessors(int device) {
   return count;
 }
 
-#define FP4AOT_SPLITS(tile)                                                                                   \
-  tile, tile "_splitk2", tile "_splitk3", tile "_splitk4", tile "_splitk5", tile "_splitk6", tile "_splitk7", \
-      tile "_splitk8"
+#define FP4AOT_CUT(tile) tile, tile "_cut"
 #define FP4AOT_WARPS(tile) tile "_warps8", tile "_warps16"
-constexpr char const* kGemmTacticNames[] = {
-    FP4AOT_SPLITS("wgmma_256x32"), FP4AOT_SPLITS("wgmma_256x64"),  FP4AOT_SPLITS("wgmma_256x128"),
-    FP4AOT_WARPS("mma_sync_32x8"), FP4AOT_WARPS("mma_sync_32x16"), FP4AOT_WARPS("mma_sync_32x32"),
-    FP4AOT_WARPS("mma_sync_56x8"), FP4AOT_WARPS("mma_sync_56x16"), FP4AOT_WARPS("mma_sync_56x32")};
-#undef FP4AOT_SPLITS
+constexpr char const* kGemmTacticNames[] = {FP4AOT_CUT("wgmma_128x64"),     FP4AOT_CUT("wgmma_128x128"),
+                                            FP4AOT_CUT("wgmma_128x192"),    FP4AOT_CUT("wgmma_128x256"),
+                                            FP4AOT_WARPS("mma_sync_32x8"),  FP4AOT_WARPS("mma_sync_32x16"),
+                                            FP4AOT_WARPS("mma_sync_32x32"), FP4AOT_WARPS("mma_sync_56x8"),
+                                            FP4AOT_WARPS("mma_sync_56x16"), FP4AOT_WARPS("mma_sync_56x32")};
+#undef FP4AOT_CUT
 #undef FP4AOT_WARPS
 static_assert(sizeof kGemmTacticNames / sizeof kGemmTacticNames[0] == kGemmTacticCount);
 
@@ -49,8 +48,10 @@ struct GemmSlot {
         return f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
       case 1:
         return f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
-      default:
+      case 2:
         return f(WgmmaConfig<kFormat, kWgmmaTiles[2].tokens>{});
+      default:
+        return f(WgmmaConfig<kFormat, kWgmmaTiles[3].tokens>{});
     }
   }
   template <int kTile>
@@ -72,7 +73,7 @@ struct GemmSlot {
         return f(MmaSync<5>{});
     }
   }
-  static_assert(kWgmmaTileCount == 3 && kMmaSyncTileCount == 6);
+  static_assert(kWgmmaTileCount == 4 && kMmaSyncTileCount == 6);
 
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
 
@@ -96,20 +97,33 @@ struct GemmSlot {
     return answer.tactic;
   }
 
+  static GemmTactic tactic_of(fp4aot_gemm_params const& p) {
+    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
+    return gemm_tactic(number - 1);  // policy.h counts from 0
+  }
+
+  static size_t workspace_size(void const* params) {
+    fp4aot_gemm_params const& p = cast(params);
+    GemmTactic const tactic = tactic_of(p);
+    if (tactic.mma_sync) return 0;
+    return with_wgmma(tactic.tile, [&](auto config) {
+      return static_cast<size_t>(
+          wgmma_workspace<decltype(config)>(p.m, p.k, tactic.cut, multiprocessors(p.device.index)).bytes());
+    });
+  }
+
   static fp4aot_status launch(void const* params, Message* message) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
-    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
-    GemmTactic const tactic = gemm_tactic(number - 1);  // policy.h counts from 0
+    GemmTactic const tactic = tactic_of(p);
     if (tactic.mma_sync) {
       return with_mma_sync(tactic.tile, [&](auto config) {
         return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
       });
     }
-    return with_wgmma(tactic.tile, [&](auto config) {
-      return run_wgmma_gemm<decltype(config)>(p, kName, tactic.splits, sms, message);
-    });
+    return with_wgmma(
+        tactic.tile, [&](auto config) { return run_wgmma_gemm<decltype(config)>(p, kName, tactic.cut, sms, message); });
   }
 
   static char const* tactic_name(int32_t tactic) {
@@ -124,13 +138,15 @@ struct GemmSlot {
     for (int tile = 0; tile < kWgmmaTileCount; ++tile) {
       (void)with_wgmma(tile, [&](auto config) { return prepare_wgmma_gemm<decltype(config)>(device); });
     }
+    preload_kernel(reinterpret_cast<void const*>(expand_activations_kernel<kFormat>));
     for (int tile = 0; tile < kMmaSyncTileCount; ++tile) {
       (void)with_mma_sync(tile, [&](auto config) { return prepare_mma_sync_gemm<decltype(config)>(device); });
     }
     (void)tensor_map_encode();
   }
 
-  static constexpr Slot kSlot = {launch, nullptr, kGemmTacticCount, tactic_name, tactic_valid, default_tactic, preload};
+  static constexpr Slot kSlot = {launch,       workspace_size, kGemmTacticCount, tactic_name,
+                                 tactic_valid, default_tactic, preload};
 };
 
 }  // namespace fp4aot::sm90a

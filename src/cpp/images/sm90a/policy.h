@@ -1,8 +1,8 @@
 // Which W4A4 kernel serves which problem on sm90a: data and one rule.
 //
 // Tactic numbers (stable). Here they count from 0, in the C ABI from 1 (there 0 is the default): gemm_slot.cuh converts.
-//   8 * i + s - 1       wgmma_256x<tokens>: tiles of 256 weight rows x kWgmmaTiles[i].tokens; s CTAs, a cluster, share k
-//   24 + 2 * i + w      mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
+//   2 * i + c    wgmma_128x<tokens>: tiles of 128 weight rows x kWgmmaTiles[i].tokens; c = 1: tiles may be cut along k
+//   8 + 2 * i + w    mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
 #ifndef FP4AOT_IMAGES_SM90A_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_POLICY_H_
 
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "fp4aot/fp4aot.h"
+#include "kernels/gemm/tile_schedule.h"
 
 namespace fp4aot::sm90a {
 
@@ -19,14 +20,16 @@ constexpr int kGemmStep = 128;  // values along k that both kernels handle at on
 struct WgmmaTile {
   int tokens;
   int step;   // of one step
-  int fixed;  // filling the pipeline and storing the tile
-  int split;  // instead of `fixed`, for a tile split over a cluster
+  int fixed;  // storing the tile, as far as the next one does not hide it
+  int cut;    // adding the parts of shared tiles
 };
-constexpr WgmmaTile kWgmmaTiles[] = {{32, 950, 4700, 7700}, {64, 1240, 9000, 10500}, {128, 1550, 12000, 13400}};
-constexpr int kWgmmaTileCount = 3;
-constexpr int kWgmmaRows = 256;
-constexpr int kWgmmaMaxSplits = 8;
-constexpr int kWgmmaTactics = kWgmmaTileCount * kWgmmaMaxSplits;
+constexpr WgmmaTile kWgmmaTiles[] = {
+    {64, 690, 700, 5500}, {128, 980, 1000, 6000}, {192, 1130, 1500, 8000}, {256, 1280, 1500, 9500}};
+constexpr int kWgmmaTileCount = 4;
+constexpr int kWgmmaTactics = kWgmmaTileCount * 2;
+constexpr int kWgmmaLaunch = 6500;    // both kernels, and filling the pipeline
+constexpr int kWgmmaExpanded = 1600;  // values expanded in a nanosecond
+constexpr int kWgmmaPart = 100;       // adding a part of 64 rows
 
 struct MmaSyncTile {
   int rows, tokens;
@@ -44,38 +47,31 @@ struct GemmTactic {
   bool mma_sync;
   int tile;  // index of the kernel's tiles
   int tokens;
-  int splits;  // wgmma
-  int warps;   // mma_sync
+  bool cut;   // wgmma: tiles may be shared
+  int warps;  // mma_sync
 };
 
 constexpr GemmTactic gemm_tactic(int number) {
-  if (number < kWgmmaTactics) {
-    int const tile = number / kWgmmaMaxSplits;
-    return {false, tile, kWgmmaTiles[tile].tokens, number % kWgmmaMaxSplits + 1, 0};
-  }
+  if (number < kWgmmaTactics) return {false, number / 2, kWgmmaTiles[number / 2].tokens, number % 2 != 0, 0};
   int const tile = (number - kWgmmaTactics) / 2;
-  return {true, tile, kMmaSyncTiles[tile].tokens, 1, 8 << (number - kWgmmaTactics) % 2};
+  return {true, tile, kMmaSyncTiles[tile].tokens, false, 8 << (number - kWgmmaTactics) % 2};
 }
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// wgmma: every split needs a step; fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which
-// the largest tile is not; a split problem is one launch with a CTA for each tile and split.
+// wgmma: fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which larger tiles are not;
+// expansion takes 1024 values along k for each row of its grid.
 // mma_sync counts a row's bytes and values in 32 bits.
 constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
   if (number < 0 || number >= kGemmTacticCount) return false;
   GemmTactic const tactic = gemm_tactic(number);
   if (tactic.mma_sync) return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
-  if (p.d_dtype == FP4AOT_FP32 && tactic.tokens > 64) return false;
-  if (tactic.splits == 1) return true;
-  return tactic.splits <= divide_up(p.k, kGemmStep) &&
-         divide_up(p.m, tactic.tokens) * divide_up(p.n, kWgmmaRows) * tactic.splits <= 0x7FFFFFFF;
+  return p.k <= 65535 * 1024 && (p.d_dtype != FP4AOT_FP32 || tactic.tokens <= 128);
 }
 
-// CTAs of clusters that run at once, out of 132: a cluster lies within a group of up to 18 multiprocessors. (Measured.)
-constexpr int kResidentOf132[kWgmmaMaxSplits] = {132, 132, 117, 120, 110, 102, 105, 120};
+constexpr int64_t kMaxCost = int64_t{1} << 18;  // more rows or columns count as so many launches
 
-// Waves of CTAs times a CTA's cost.
+// What a tile costs along k and besides, for the CTAs that have most of them.
 constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int sms) {
   int64_t const steps = divide_up(p.k, kGemmStep);
   if (tactic.mma_sync) {
@@ -87,9 +83,16 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
     return tactic.warps > 8 ? cost + cost / 32 : cost;  // more warps have more to set up, and were never faster
   }
   WgmmaTile const& tile = kWgmmaTiles[tactic.tile];
-  int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, kWgmmaRows) * tactic.splits;
-  int64_t const waves = divide_up(ctas, std::max(1, sms * kResidentOf132[tactic.splits - 1] / 132));
-  return waves * (divide_up(steps, tactic.splits) * tile.step + (tactic.splits > 1 ? tile.split : tile.fixed));
+  int64_t const m = std::clamp<int64_t>(p.m, 1, kMaxCost), n = std::clamp<int64_t>(p.n, 1, kMaxCost);
+  int64_t const scale = divide_up(p.m, m) * divide_up(p.n, n);
+  TileSchedule const schedule = schedule_tiles(m, n, p.k, tile.tokens, tactic.cut, sms);
+  int64_t const whole = divide_up(schedule.whole, schedule.clusters) * (steps * tile.step + tile.fixed);
+  int64_t cost = kWgmmaLaunch + p.m * p.k / kWgmmaExpanded + whole * scale;
+  if (schedule.whole < schedule.tiles) {
+    cost += (schedule.range + (schedule.longer > 0)) * int64_t{tile.step} + tile.fixed + tile.cut +
+            int64_t{schedule.clusters} * tile.tokens / 64 * kWgmmaPart / schedule.tiles;
+  }
+  return cost;
 }
 
 // The cheapest valid tactic; the first of equals.

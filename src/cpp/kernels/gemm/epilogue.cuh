@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include "fp4aot/formats.h"
@@ -39,6 +40,31 @@ __device__ __forceinline__ void store_outputs(T* d, float const (&x)[kCount]) {
   } else {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) d[i] = out.element[i];
+  }
+}
+
+// Two results as a word of bf16 or fp16, x in the lower half.
+__device__ __forceinline__ uint32_t pack_pair(bool bf16, float x, float y) {
+  uint32_t word;
+  if (bf16) {
+    __nv_bfloat162 const pair = __floats2bfloat162_rn(x, y);
+    memcpy(&word, &pair, sizeof word);
+  } else {
+    __half2 const pair = __floats2half2_rn(x, y);
+    memcpy(&word, &pair, sizeof word);
+  }
+  return word;
+}
+
+// Calls f(T*) with the output's type.
+template <class F>
+__device__ __forceinline__ void with_output_type(GemmArgs const& args, F const& f) {
+  if (args.d_dtype == FP4AOT_BF16) {
+    f(static_cast<__nv_bfloat16*>(args.d));
+  } else if (args.d_dtype == FP4AOT_FP16) {
+    f(static_cast<__half*>(args.d));
+  } else {
+    f(static_cast<float*>(args.d));
   }
 }
 

@@ -62,22 +62,36 @@ class PreparedDevices {
   std::atomic<uint64_t> devices_{0};
 };
 
-// Calls launch(part) for blocks of at most max_m x kMaxLaunchN results until one fails. max_m: a multiple of 128.
+// Rows [m0, m0 + count) of A and D, as far as there are; m0: a multiple of 128.
+template <Format kFormat>
+fp4aot_gemm_params rows_of(fp4aot_gemm_params const& p, int64_t m0, int64_t count) {
+  fp4aot_gemm_params part = p;
+  part.m = std::min(p.m - m0, count);
+  part.a_codes += m0 * p.a_stride;
+  part.a_scales += m0 * round_up(p.k / kVector<kFormat>, kScaleAtomColumns);
+  part.d = static_cast<uint8_t*>(p.d) + m0 * p.d_stride * element_bytes(p.d_dtype);
+  return part;
+}
+
+// Columns [n0, n0 + count) of D, and rows of B; n0: a multiple of 128.
+template <Format kFormat>
+fp4aot_gemm_params columns_of(fp4aot_gemm_params const& p, int64_t n0, int64_t count) {
+  fp4aot_gemm_params part = p;
+  part.n = std::min(p.n - n0, count);
+  part.b_codes += n0 * p.b_stride;
+  part.b_scales += n0 * round_up(p.k / kVector<kFormat>, kScaleAtomColumns);
+  if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
+  part.d = static_cast<uint8_t*>(p.d) + n0 * element_bytes(p.d_dtype);
+  return part;
+}
+
+// Calls launch(part) for blocks of at most max_m x max_n results until one fails. Both are multiples of 128.
 template <Format kFormat, class Launch>
-fp4aot_status for_each_launch(fp4aot_gemm_params const& p, int64_t max_m, Launch launch) {
-  int64_t const scale_row = round_up(p.k / kVector<kFormat>, kScaleAtomColumns);  // bytes
-  for (int64_t n0 = 0; n0 < p.n; n0 += kMaxLaunchN) {
+fp4aot_status for_each_launch(fp4aot_gemm_params const& p, int64_t max_m, Launch launch, int64_t max_n = kMaxLaunchN) {
+  for (int64_t n0 = 0; n0 < p.n; n0 += max_n) {
+    fp4aot_gemm_params const columns = columns_of<kFormat>(p, n0, max_n);
     for (int64_t m0 = 0; m0 < p.m; m0 += max_m) {
-      fp4aot_gemm_params part = p;
-      part.m = std::min(p.m - m0, max_m);
-      part.n = std::min(p.n - n0, kMaxLaunchN);
-      part.a_codes += m0 * p.a_stride;
-      part.a_scales += m0 * scale_row;
-      part.b_codes += n0 * p.b_stride;
-      part.b_scales += n0 * scale_row;
-      if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
-      part.d = static_cast<uint8_t*>(p.d) + (m0 * p.d_stride + n0) * element_bytes(p.d_dtype);
-      fp4aot_status const status = launch(part);
+      fp4aot_status const status = launch(rows_of<kFormat>(columns, m0, max_m));
       if (status != FP4AOT_OK) return status;
     }
   }

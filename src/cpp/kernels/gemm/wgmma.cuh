@@ -1,21 +1,25 @@
-// W4A4 on bf16 tensor cores (sm_90a): both operands are dequantised exactly to bf16 inside the kernel.
+// W4A4 on bf16 tensor cores (sm_90a): FP4 weights are dequantised exactly to bf16 inside the kernel; activations come as
+// bf16, from expand.cuh.
 //
-// A tile is 256 weight rows x kTokens activation rows, so D is computed transposed: weights are the 64-row operand of
-// wgmma and come from registers, activations are its n operand and come from shared memory. Producer warps dequantise
-// activations into swizzled shared memory; each consumer warpgroup dequantises its own weight rows straight into operand
-// registers while its previous products run. Codes and scales arrive by bulk copies, which the
-// producer warps start in turn.
+// A tile is 128 weight rows x kTokens activation rows, so D is computed transposed: weights are the 64-row operand of wgmma
+// and come from registers, activations are its n operand and come from shared memory. One producer thread starts all bulk
+// copies: activations arrive ready for wgmma, weights as codes and scales, and each of the two consumer warpgroups
+// dequantises its own weight rows into operand registers while its previous products run.
 //
 // Order along k. Within a step of 128 values, thread t of a quad reads the 16 bytes of values 32t..32t+31 of a weight row,
 // so the product of word q = 0..3 and half j = 0, 1 takes, as its k index 2t + e (+ 8), value 32t + 8q + 2j (+ 1) + 4e: the
-// order in which dequantize_word yields pairs. Producers write activations in that same order.
+// order in which dequantize_word yields pairs. Activations lie in that same order.
 //
-// The tile's k range may be split over the CTAs of a cluster, which then add their partial sums in rank order through
-// distributed shared memory: deterministic, and no workspace.
+// Two CTAs with neighbouring weight rows make a cluster: each loads half of the activations' rows for both.
+//
+// Tiles that are cut along k (TileSchedule): every CTA writes its part's sums to the workspace and counts it; the one that
+// finds all others counted adds the parts in the order of k, so the result does not depend on who was last. Nobody waits
+// for another cluster.
 #ifndef FP4AOT_KERNELS_GEMM_WGMMA_CUH_
 #define FP4AOT_KERNELS_GEMM_WGMMA_CUH_
 
 #include "device/cluster.cuh"
+#include "device/global_memory.cuh"
 #include "device/mbarrier.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
@@ -31,18 +35,44 @@ namespace fp4aot {
 template <int kSize>
 struct RingPosition {
   uint32_t slot, parity;
-  __device__ __forceinline__ void advance(uint32_t by = 1) {  // by <= kSize
-    slot += by;
-    if (slot >= kSize) {
-      slot -= kSize;
+  __device__ __forceinline__ void advance() {
+    if (++slot == kSize) {
+      slot = 0;
       parity ^= 1;
     }
   }
-  __device__ __forceinline__ RingPosition after(uint32_t by) const {
-    RingPosition position = *this;
-    position.advance(by);
-    return position;
+};
+
+// Consecutive steps of one tile.
+struct Segment {
+  int tile, begin, end;
+};
+
+// A cluster's segments: first its whole tiles, then its range of the shared steps.
+class Segments {
+ public:
+  __device__ __forceinline__ Segments(TileSchedule const& schedule, int cluster)
+      : schedule_(schedule),
+        tile_(cluster),
+        step_(schedule.range_begin(cluster)),
+        end_(schedule.range_begin(cluster + 1)) {}
+
+  __device__ __forceinline__ bool next(Segment& segment) {
+    if (tile_ < schedule_.whole) {
+      segment = {tile_, 0, schedule_.steps};
+      tile_ += schedule_.clusters;
+      return true;
+    }
+    if (step_ >= end_) return false;
+    int const tile = step_ / schedule_.steps, tile_step = tile * schedule_.steps;
+    segment = {schedule_.whole + tile, step_ - tile_step, min(end_ - tile_step, schedule_.steps)};
+    step_ = tile_step + segment.end;
+    return true;
   }
+
+ private:
+  TileSchedule const& schedule_;
+  int tile_, step_, end_;
 };
 
 struct TilePosition {
@@ -52,33 +82,16 @@ struct TilePosition {
 // Tiles in groups of kGroup rows of tiles, column by column: the CTAs that run together share weights and activations.
 template <class Config>
 __device__ __forceinline__ TilePosition tile_position(WgmmaGemmArgs const& args, int tile) {
-  constexpr int kGroup = 8;
-  int const group_tiles = kGroup * args.n_tiles;
+  constexpr int kGroup = 2048 / Config::kTokens;
+  int const group_tiles = kGroup * args.schedule.n_tiles;
   int const group = tile / group_tiles;
   int const within = tile - group * group_tiles;
-  int const height = min(kGroup, args.m_tiles - group * kGroup);
+  int const height = min(kGroup, args.schedule.m_tiles - group * kGroup);
   int const column = within / height;
-  return {(group * kGroup + within - column * height) * Config::kTokens, column * Config::kRows};
+  int const rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  return {(group * kGroup + within - column * height) * Config::kTokens,
+          (column * args.schedule.pair + rank) * Config::kRows};
 }
-
-// Which tiles and steps a CTA works on. Its steps are counted through all of its tiles: index i is step
-// step_begin + i % tile_steps of tile number i / tile_steps.
-struct CtaWork {
-  int first_tile, tile_stride;
-  int step_begin, step_end;
-  uint32_t tile_steps, steps;
-
-  __device__ __forceinline__ explicit CtaWork(WgmmaGemmArgs const& args) {
-    uint32_t const splits = static_cast<uint32_t>(args.splits);
-    uint32_t const rank = blockIdx.x % splits;
-    first_tile = blockIdx.x / splits;
-    tile_stride = gridDim.x / splits;
-    step_begin = static_cast<int>(rank * static_cast<uint64_t>(args.steps) / splits);
-    step_end = static_cast<int>((rank + 1) * static_cast<uint64_t>(args.steps) / splits);
-    tile_steps = step_end - step_begin;
-    steps = first_tile < args.tiles ? ((args.tiles - 1 - first_tile) / tile_stride + 1) * tile_steps : 0;
-  }
-};
 
 // Shared addresses.
 template <class Config>
@@ -88,11 +101,8 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t unit(uint32_t slot) const {
     return base + Config::kUnitOffset + slot * Config::kUnitBytes;
   }
-  __device__ __forceinline__ uint32_t tokens(uint32_t slot) const {
-    return base + Config::kTokenOffset + slot * Config::kTokenBytes;
-  }
-  __device__ __forceinline__ uint32_t token_scales(uint32_t slot) const {
-    return base + Config::kTokenScaleOffset + slot * Config::kTokenScaleBytes;
+  __device__ __forceinline__ uint32_t staging(uint32_t consumer) const {
+    return base + Config::kStagingOffset + consumer * Config::kStagingBytes;
   }
   __device__ __forceinline__ uint32_t weights(uint32_t slot) const {
     return base + Config::kWeightOffset + slot * Config::kWeightBytes;
@@ -100,19 +110,16 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t weight_scales(uint32_t slot) const {
     return base + Config::kWeightScaleOffset + slot * Config::kWeightScaleBytes;
   }
+  __device__ __forceinline__ uint32_t count(uint32_t consumer) const {
+    return base + Config::kCountOffset + consumer * 4;
+  }
 
-  // Barriers. Full ones of copies complete by their bytes; the others by an arrival of every warp that is done.
+  // Barriers. Full ones complete by the bytes of copies, empty ones by an arrival of every warp that is done.
   __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const {
     return base + Config::kBarrierOffset + slot * 8;
   }
   __device__ __forceinline__ uint32_t unit_empty(uint32_t slot) const { return unit_full(Config::kUnits + slot); }
-  __device__ __forceinline__ uint32_t token_full(uint32_t slot) const { return unit_full(2 * Config::kUnits + slot); }
-  __device__ __forceinline__ uint32_t token_empty(uint32_t slot) const {
-    return token_full(Config::kTokenStages + slot);
-  }
-  __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const {
-    return token_full(2 * Config::kTokenStages + slot);
-  }
+  __device__ __forceinline__ uint32_t weight_full(uint32_t slot) const { return unit_full(2 * Config::kUnits + slot); }
   __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const {
     return weight_full(Config::kWeightStages + slot);
   }
@@ -121,395 +128,295 @@ struct SharedMap {
 // Byte of (row, 0) within a scale atom of 128 rows.
 __device__ __forceinline__ uint32_t atom_row(int row) { return row % 32 * 16 + row / 32 * 4; }
 
-// Producers -----------------------------------------------------------------------------------------------------
+// Producer ------------------------------------------------------------------------------------------------------
 
-// Start the copies of a CTA's step number `index`, if it has so many; wait until the slot is free. One thread.
-// Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything: see `rest` below.
-struct LoadPosition {
-  int step;
-  TilePosition tile;
-};
-
+// One thread. Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything: the
+// consumers mask it.
 template <class Config>
-__device__ __forceinline__ LoadPosition load_position(WgmmaGemmArgs const& args, CtaWork const& work, uint32_t index) {
-  uint32_t const tile = index < work.tile_steps ? 0 : index / work.tile_steps;
-  return {work.step_begin + static_cast<int>(index - tile * work.tile_steps),
-          tile_position<Config>(args, work.first_tile + static_cast<int>(tile) * work.tile_stride)};
-}
-
-template <class Config>
-__device__ __forceinline__ void load_tokens(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
-                                            uint32_t index) {
-  if (index >= work.steps) return;
-  LoadPosition const at = load_position<Config>(args, work, index);
-  uint32_t const pass = index / Config::kTokenStages, slot = index % Config::kTokenStages, full = map.token_full(slot);
-  mbarrier_wait(map.token_empty(slot), (pass & 1) ^ 1);
-  mbarrier_arrive_expect(full, Config::kTokenBytes + Config::kTokenScaleBytes);
-  tma_load_2d(map.tokens(slot), &args.a_map, at.step * Config::kStepBytes, at.tile.m0, full);
-  tma_load_3d(map.token_scales(slot), &args.a_scale_map, 0, at.step * Config::kAtoms, at.tile.m0 / kScaleAtomRows,
-              full);
-}
-
-template <class Config>
-__device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
-                                             uint32_t index) {
-  if (index >= work.steps) return;
-  LoadPosition const at = load_position<Config>(args, work, index);
-  uint32_t const pass = index / Config::kWeightStages, slot = index % Config::kWeightStages,
-                 full = map.weight_full(slot);
-  mbarrier_wait(map.weight_empty(slot), (pass & 1) ^ 1);
-  mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
-  tma_load_2d(map.weights(slot), &args.b_map, at.step * Config::kStepBytes, at.tile.n0, full);
-  tma_load_3d(map.weight_scales(slot), &args.b_scale_map, 0, at.step * Config::kAtoms, at.tile.n0 / kScaleAtomRows,
-              full);
-}
-
-// The first copies, into free slots: the producer warps share them.
-template <class Config>
-__device__ __forceinline__ void start_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work) {
-  if (threadIdx.x % 32 == 0) {
-    for (uint32_t i = threadIdx.x / 32; i < Config::kWeightStages + Config::kTokenStages;
-         i += Config::kProducerThreads / 32) {
-      // Weights and activations of a step after each other.
-      bool const tokens = i < 2 * Config::kTokenStages && i % 2 == 1;
-      if (tokens) {
-        load_tokens<Config>(args, map, work, i / 2);
-      } else {
-        load_weights<Config>(args, map, work, i < 2 * Config::kTokenStages ? i / 2 : i - Config::kTokenStages);
-      }
-    }
-  }
-  __syncwarp();
-}
-
-// After a piece of step `index`, by the warp whose turn it is.
-template <class Config>
-__device__ __forceinline__ void continue_loading(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work,
-                                                 uint32_t index) {
-  uint32_t const tokens = index + Config::kTokensAhead, weights = index + Config::kWeightsAhead;
-  if (threadIdx.x % 32 == 0 && weights >= Config::kWeightStages) load_weights<Config>(args, map, work, weights);
-  if (threadIdx.x % 32 == 0 && tokens >= Config::kTokenStages) load_tokens<Config>(args, map, work, tokens);
-  __syncwarp();
-}
-
-template <class Config>
-__device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork const& work) {
-  int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // Place of this thread within a step.
-  uint32_t const piece = warp % Config::kPieces;
-  int const unit = piece / Config::kUnitPieces;
-  int const row = piece % Config::kUnitPieces * 32 + lane;
-  uint32_t const code_offset = row * Config::kStepBytes + unit * 8;
-  uint32_t const code_swizzle = (row >> 1 & 3) << 4;
-  uint32_t const out_offset = row * 128;
-  uint32_t const out_swizzle = (row & 7) << 4;
-
-  RingPosition<Config::kTokenStages> raw{};
+__device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  RingPosition<Config::kWeightStages> raw{};
   RingPosition<Config::kUnits> ring{};
-  uint32_t index = warp / Config::kPieces;  // of the step, through all tiles
-  int skip = warp / Config::kPieces;        // steps until this warp's next one
-  raw.advance(skip);
-  ring.advance(2 * skip + unit);
-  for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
-    uint32_t const scale_offset = atom_row(tile_position<Config>(args, tile).m0 % kScaleAtomRows + row);
-    int step = work.step_begin + skip;
-    for (; step < work.step_end; step += Config::kStepsAtOnce) {
-      mbarrier_wait(map.token_full(raw.slot), raw.parity);
-      uint2 words[4];  // words 2 * unit and 2 * unit + 1 of each 16 bytes of the row
-      uint32_t scales[4];
-      uint32_t const codes = map.tokens(raw.slot) + code_offset;
+  int const rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  int const first_token = rank * (Config::kTokens / 2);
+  Segment segment;
+  while (segments.next(segment)) {
+    TilePosition const tile = tile_position<Config>(args, segment.tile);
+#pragma unroll 1
+    for (int step = segment.begin; step < segment.end; ++step) {
+      mbarrier_wait(map.weight_empty(raw.slot), raw.parity ^ 1);
+      uint32_t const weight_full = map.weight_full(raw.slot);
+      mbarrier_arrive_expect(weight_full, Config::kWeightBytes + Config::kWeightScaleBytes);
+      tma_load_2d(map.weights(raw.slot), &args.b_map, step * Config::kStepBytes, tile.n0, weight_full);
+      tma_load_3d(map.weight_scales(raw.slot), &args.b_scale_map, 0, step * Config::kAtoms, tile.n0 / kScaleAtomRows,
+                  weight_full);
+      raw.advance();
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = shared_load8(codes + ((i << 4) ^ code_swizzle));
-      uint32_t const scale_address = map.token_scales(raw.slot) + scale_offset;
-      if constexpr (Config::kFormat == Format::kNvfp4) {
-        uint32_t const low = shared_load4(scale_address), high = shared_load4(scale_address + kScaleAtomBytes);
-        scales[0] = low, scales[1] = low >> 16, scales[2] = high, scales[3] = high >> 16;
-      } else {
-        uint32_t const all = shared_load4(scale_address);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) scales[i] = all >> 8 * i;
-      }
-      int const rest = args.k - step * Config::kStepValues;  // scales beyond k may be anything
-      Factor<Config::kFormat> factors[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        factors[i] = BlockFactors<Config::kFormat>::of_half(32 * i < rest ? scales[i] : 0, unit);
-      }
-      __syncwarp();
-      if (lane == 0) mbarrier_arrive(map.token_empty(raw.slot));
-      raw.advance(Config::kStepsAtOnce);
-
-      uint32_t const out = map.unit(ring.slot) + out_offset;
-#pragma unroll
-      for (int w = 0; w < 2; ++w) {
-        uint32_t pairs[4][4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) dequantize_word(w == 0 ? words[i].x : words[i].y, factors[i], pairs[i]);
-        if (w == 0) mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);
-#pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          shared_store16(out + (((4 * w + c) << 4) ^ out_swizzle), pairs[0][c], pairs[1][c], pairs[2][c], pairs[3][c]);
+      for (int half = 0; half < 2; ++half) {
+        // Both CTAs' consumers have left the slot.
+        mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);
+        uint32_t const unit_full = map.unit_full(ring.slot);
+        mbarrier_arrive_expect(unit_full, Config::kUnitBytes);
+        int const column = step * Config::kStepValues + half * 64;
+        if (args.schedule.pair == 1) {
+          tma_load_2d(map.unit(ring.slot), &args.a_map, column, tile.m0, unit_full);
+        } else {
+          uint32_t const ctas = (1u << args.schedule.pair) - 1;
+          tma_load_2d_multicast(map.unit(ring.slot) + first_token * 128, &args.a_map, column, tile.m0 + first_token,
+                                unit_full, ctas);
         }
+        ring.advance();
       }
-      fence_async_shared();
-      __syncwarp();
-      if (lane == 0) mbarrier_arrive(map.unit_full(ring.slot));
-      ring.advance(2 * Config::kStepsAtOnce);
-      if (index / Config::kStepsAtOnce % Config::kPieces == piece) continue_loading<Config>(args, map, work, index);
-      index += Config::kStepsAtOnce;
     }
-    skip = step - work.step_end;
   }
 }
 
 // Consumers -----------------------------------------------------------------------------------------------------
 
-// Where a consumer thread's weight rows and accumulators lie. Of each 64-row block of its warpgroup it has, for h = 0, 1,
-// the rows 16w + g + 8h of the product. The weight rows behind them are neighbours, row(block) + (h ^ swap), so that it
-// stores neighbouring columns of D; swap is g's parity, so that the 64-byte rows that a quarter of a warp reads alternate
-// between the halves of the banks.
+// A consumer warpgroup's rings, and what a thread of it reads from them: of the warpgroup's 64 weight rows it has the rows
+// 16w + g + 8h of the product, h = 0, 1.
 template <class Config>
-struct ConsumerPlace {
-  int t, swap, first;
-  uint32_t codes[2], scales[2];  // of h = 0, 1 in block 0, from the start of a slot
+struct ConsumerRings {
+  RingPosition<Config::kWeightStages> raw{};
+  RingPosition<Config::kUnits> ring{};
+  uint32_t codes, scales;  // offsets of h = 0 in a slot
+  int t;
 
-  // thread: of the consumers
-  __device__ __forceinline__ explicit ConsumerPlace(int thread) {
-    int const lane = thread % 32;
+  __device__ __forceinline__ explicit ConsumerRings(int thread) {  // of the consumers
+    int const lane = thread % 32, row = thread / 32 * 16 + lane / 4;
     t = lane % 4;
-    swap = lane / 4 & 1;
-    first = thread / 32 * 16 * Config::kRowBlocks + lane / 4 * 2;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      int const row = first + (h ^ swap);
-      codes[h] = row * Config::kStepBytes + t * 16;
-      scales[h] = row / kScaleAtomRows * Config::kAtoms * kScaleAtomBytes + atom_row(row % kScaleAtomRows) +
-                  (Config::kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes + t % 2 * 2 : t);
-    }
+    codes = row * Config::kStepBytes + t * 16;
+    scales = atom_row(row) + (Config::kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes + t % 2 * 2 : t);
   }
-  // The first of the thread's two neighbouring rows in a block, within the tile.
-  __device__ __forceinline__ int row(int block) const { return first + 16 * block; }
 };
 
-// sum: the tile's result. accumulator: the same array unless Config::kPromote.
+template <Format kFormat>
+struct WeightStep {  // a thread's part of a step
+  uint32_t codes[2][4];
+  BlockFactors<kFormat> factors[2];
+};
+
+// Waits for the weights of a step, takes them to registers and frees their slot.
+template <class Config>
+__device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map,
+                                             ConsumerRings<Config>& rings, int step,
+                                             WeightStep<Config::kFormat>& weights) {
+  bool const inside = 32 * rings.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
+  mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);
+  uint32_t const codes = map.weights(rings.raw.slot) + rings.codes;
+  uint32_t const scales = map.weight_scales(rings.raw.slot) + rings.scales;
+  uint32_t bytes[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    uint4 const v = shared_load16(codes + h * 8 * Config::kStepBytes);
+    weights.codes[h][0] = v.x, weights.codes[h][1] = v.y, weights.codes[h][2] = v.z, weights.codes[h][3] = v.w;
+    uint32_t const address = scales + h * 8 * 16;  // 16 bytes from row to row, within 32 rows
+    bytes[h] = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
+  }
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) mbarrier_arrive(map.weight_empty(rings.raw.slot));
+  rings.raw.advance();
+#pragma unroll
+  for (int h = 0; h < 2; ++h) weights.factors[h] = BlockFactors<Config::kFormat>(inside ? bytes[h] : 0);
+}
+
+// Products of steps [begin, end) of a segment, begin < end. weights: of step begin; on return of step end, if the segment
+// goes on so far.
 template <class Config, int kCount>
-__device__ __forceinline__ void multiply_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work,
-                                              ConsumerPlace<Config> const& place,
-                                              RingPosition<Config::kWeightStages>& raw,
-                                              RingPosition<Config::kUnits>& ring,
-                                              float (&accumulator)[Config::kRowBlocks][kCount],
-                                              float (&sum)[Config::kRowBlocks][kCount]) {
-  constexpr int kBlocks = Config::kRowBlocks;
+__device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, SharedMap<Config> map, Segment const& segment,
+                                               int begin, int end, ConsumerRings<Config>& rings,
+                                               WeightStep<Config::kFormat>& weights, float (&accumulator)[kCount]) {
   int const lane = threadIdx.x % 32;
   int accumulate = 0;
   int previous_unit = -1;  // read by products that may still run
   auto release_unit = [&] {
-    if (previous_unit >= 0 && lane == 0) mbarrier_arrive(map.unit_empty(previous_unit));
+    if (previous_unit >= 0 && lane < args.schedule.pair)
+      mbarrier_arrive_cluster(cluster_address(map.unit_empty(previous_unit), lane));
     previous_unit = -1;
   };
-#pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) accumulator[b][i] = sum[b][i] = 0.0f;
-  }
 #pragma unroll 1
-  for (int step = work.step_begin; step < work.step_end; ++step) {
-    mbarrier_wait(map.weight_full(raw.slot), raw.parity);
-    uint32_t const slot_codes = map.weights(raw.slot);
-    uint32_t const slot_scales = map.weight_scales(raw.slot);
-    bool const inside = 32 * place.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
-    BlockFactors<Config::kFormat> factors[kBlocks][2];
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        uint32_t const address =
-            slot_scales + place.scales[h] + b * 16 * 16;  // 16 bytes from row to row, within 32 rows
-        uint32_t const scales = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
-        factors[b][h] = BlockFactors<Config::kFormat>(inside ? scales : 0);
-      }
-    }
-    uint2 codes[kBlocks][2];             // words q and q + 1
-    uint32_t operand[2][2][kBlocks][4];  // [word parity][half of the word][64-row block]
+  for (int step = begin; step < end; ++step) {
+    uint32_t operand[2][2][4];  // [word parity][half of the word]
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      if (q % 2 == 0) {
+      // The registers operand[q % 2] are free: the products of word q - 2 have been waited for.
 #pragma unroll
-        for (int b = 0; b < kBlocks; ++b) {
+      for (int h = 0; h < 2; ++h) {
+        uint32_t pairs[4];
+        dequantize_word(weights.codes[h][q], weights.factors[h].of_word(q), pairs);
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            codes[b][h] = shared_load8(slot_codes + place.codes[h] + b * 16 * Config::kStepBytes + q * 4);
-          }
+        for (int j = 0; j < 2; ++j) {
+          operand[q % 2][j][h] = pairs[2 * j];
+          operand[q % 2][j][h + 2] = pairs[2 * j + 1];
         }
       }
-      if (q == 2) {
-        __syncwarp();
-        if (lane == 0) mbarrier_arrive(map.weight_empty(raw.slot));
-        raw.advance();
-      }
-      // The buffer operand[q % 2] is free: the products of word q - 2 have been waited for.
-#pragma unroll
-      for (int b = 0; b < kBlocks; ++b) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          uint32_t pairs[4];
-          dequantize_word(q % 2 == 0 ? codes[b][h].x : codes[b][h].y, factors[b][h].of_word(q), pairs);
-#pragma unroll
-          for (int j = 0; j < 2; ++j) {
-            operand[q % 2][j][b][h] = pairs[2 * j];
-            operand[q % 2][j][b][h + 2] = pairs[2 * j + 1];
-          }
-        }
-      }
-      if (q % 2 == 0) mbarrier_wait(map.unit_full(ring.slot), ring.parity);
-      uint64_t const descriptor = wgmma_descriptor_swizzle128(map.unit(ring.slot)) + q % 2 * 4;
+      if (q % 2 == 0) mbarrier_wait(map.unit_full(rings.ring.slot), rings.ring.parity);
+      uint64_t const descriptor = wgmma_descriptor_swizzle128(map.unit(rings.ring.slot)) + q % 2 * 4;
       wgmma_fence();
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-#pragma unroll
-        for (int b = 0; b < kBlocks; ++b) {
-          wgmma_m64k16(accumulator[b], operand[q % 2][j][b], descriptor + 2 * j, accumulate);
-        }
+        wgmma_m64k16(accumulator, operand[q % 2][j], descriptor + 2 * j, accumulate);
         accumulate = 1;
       }
       wgmma_commit();
+      if (q == 3 && step + 1 < segment.end) load_weights<Config>(args, map, rings, step + 1, weights);
       wgmma_wait<1>();
       if (q % 2 == 0) {
         release_unit();
       } else {
-        previous_unit = ring.slot;
-        ring.advance();
-      }
-    }
-    if constexpr (Config::kPromote) {
-      if (step + 1 == work.step_end ||
-          static_cast<uint32_t>(step - work.step_begin) % Config::kPromoteSteps == Config::kPromoteSteps - 1) {
-        wgmma_wait<0>();
-#pragma unroll
-        for (int b = 0; b < kBlocks; ++b) {
-          wgmma_pin(accumulator[b]);
-#pragma unroll
-          for (int i = 0; i < kCount; ++i) sum[b][i] += accumulator[b][i];
-        }
-        accumulate = 0;
-        release_unit();
+        previous_unit = rings.ring.slot;
+        rings.ring.advance();
       }
     }
   }
-  if constexpr (!Config::kPromote) {
-    wgmma_wait<0>();
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) wgmma_pin(accumulator[b]);
-    release_unit();
-  }
+  wgmma_wait<0>();
+  wgmma_pin(accumulator);
+  release_unit();
 }
 
-// Adds the partial tiles of the cluster's CTAs in rank order and stores this CTA's share of the tile. Consumers call it.
-template <class Config>
-__device__ __forceinline__ void reduce_partials(WgmmaGemmArgs const& args, uint32_t base, int m0, int n0, int rows,
-                                                uint32_t rank) {
-  constexpr int kQuads = Config::kRows / 4;
-  uint32_t const splits = static_cast<uint32_t>(args.splits);
-  uint32_t const total = rows * kQuads;
-  uint32_t const end = total * (rank + 1) / splits;
-  for (uint32_t i = total * rank / splits + threadIdx.x - Config::kProducerThreads; i < end;
-       i += 128 * Config::kConsumers) {
-    int const row = i / kQuads, column = n0 + i % kQuads * 4;
-    if (column >= args.n) continue;
-    uint32_t const address = base + (row * Config::kPartialPitch + i % kQuads * 4) * 4;
-    float v[4] = {};
-    constexpr uint32_t kAtOnce = 4;
-#pragma unroll 1
-    for (uint32_t first = 0; first < splits; first += kAtOnce) {
-      float4 part[kAtOnce] = {};
-#pragma unroll
-      for (uint32_t s = 0; s < kAtOnce; ++s) {
-        if (first + s < splits) part[s] = cluster_load(cluster_address(address, first + s));
-      }
-#pragma unroll
-      for (uint32_t s = 0; s < kAtOnce; ++s) v[0] += part[s].x, v[1] += part[s].y, v[2] += part[s].z, v[3] += part[s].w;
-    }
-    store_row<4>(args, BlockFactors<Config::kFormat>::kUnshift, m0 + row, column, v);
-  }
-}
-
-// Stores a thread's two columns of a 64-row block. sum: as wgmma leaves it.
 template <class Config, int kCount>
-__device__ __forceinline__ void store_block(GemmArgs const& args, int m0, int n0, ConsumerPlace<Config> const& place,
-                                            int block, float const (&sum)[kCount]) {
-  int const column = n0 + place.row(block), first_row = m0 + 2 * place.t;
-  int const rows = args.m - first_row;
-  if (column >= args.n) return;
-  ColumnEpilogue<2> const epilogue(args, BlockFactors<Config::kFormat>::kUnshift, column);
-  with_output(args, [&](auto* d, auto aligned) {
-    using T = std::remove_pointer_t<decltype(d)>;
-    int64_t const pitch =
-        args.d_stride * static_cast<int64_t>(sizeof(T));  // in bytes: an address takes fewer instructions
-    auto* p = reinterpret_cast<char*>(d + first_row * args.d_stride + column);
+__device__ __forceinline__ void multiply_segment(WgmmaGemmArgs const& args, SharedMap<Config> map,
+                                                 Segment const& segment, ConsumerRings<Config>& rings,
+                                                 float (&sum)[kCount]) {
+  WeightStep<Config::kFormat> weights;
+  load_weights<Config>(args, map, rings, segment.begin, weights);
+  if constexpr (Config::kPromote) {
+    float accumulator[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) accumulator[i] = sum[i] = 0.0f;
+#pragma unroll 1
+    for (int step = segment.begin; step < segment.end; step += Config::kPromoteSteps) {
+      multiply_steps<Config>(args, map, segment, step, min(step + Config::kPromoteSteps, segment.end), rings, weights,
+                             accumulator);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sum[i] += accumulator[i];
+    }
+  } else {
+    multiply_steps<Config>(args, map, segment, segment.begin, segment.end, rings, weights, sum);
+  }
+}
+
+// After a part of a shared tile: true if this warpgroup is the one to store the tile, whose sums it then has.
+template <class Config, int kCount>
+__device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<Config> map, int tile,
+                                          float (&sum)[kCount]) {
+  TileSchedule const& schedule = args.schedule;
+  int const shared_tile = tile - schedule.whole, cluster = static_cast<int>(blockIdx.x) / args.schedule.pair,
+            rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  int const consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
+  int const first_step = shared_tile * schedule.steps;
+  int const first = schedule.cluster_of(first_step), last = schedule.cluster_of(first_step + schedule.steps - 1);
+  // A cluster's range begins inside of at most one tile and ends inside of at most one other.
+  auto const part = [&](int of) {
+    int64_t const slot = (int64_t{of} * args.schedule.pair + rank) * 2 + (of == first ? 1 : 0);
+    return args.partials + slot * Config::kPartialFloats + consumer * (Config::kPartialFloats / Config::kConsumers) +
+           thread * 4;
+  };
+  float* const own = part(cluster);
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) {
+    global_store_shared4(own + i * 128, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+  }
+  barrier_sync<128>(consumer + 1);
+  if (thread == 0) {
+    uint32_t* const counter = args.counters + (shared_tile * args.schedule.pair + rank) * Config::kConsumers + consumer;
+    bool const complete = global_count(counter) == static_cast<uint32_t>(last - first);
+    if (complete) *counter = 0;  // for the next launch
+    shared_store4(map.count(consumer), complete);
+  }
+  barrier_sync<128>(consumer + 1);
+  if (shared_load4(map.count(consumer)) == 0) return false;
+  constexpr int kAtOnce = 32;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kAtOnce) {
+    float total[kAtOnce] = {};
+#pragma unroll 1
+    for (int of = first; of <= last; ++of) {
+      float const* const from = part(of);
+      float4 v[kAtOnce / 4];
+#pragma unroll
+      for (int j = 0; j < kAtOnce / 4; ++j) v[j] = global_load_shared4(from + (i + 4 * j) * 128);
+#pragma unroll
+      for (int j = 0; j < kAtOnce / 4; ++j) {
+        total[4 * j] += v[j].x, total[4 * j + 1] += v[j].y, total[4 * j + 2] += v[j].z, total[4 * j + 3] += v[j].w;
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) sum[i + j] = total[j];
+  }
+  return true;
+}
+
+// Stores a warpgroup's 64 columns of D. sum: as wgmma leaves it.
+template <class Config, int kCount>
+__device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, TilePosition tile,
+                                           float const (&sum)[kCount]) {
+  int const consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, lane = thread % 32;
+  int const n0 = tile.n0 + consumer * 64;
+  if (n0 >= args.n) return;
+  int const column = n0 + thread / 32 * 16 + lane / 4;  // and column + 8
+  constexpr float kUnshift = BlockFactors<Config::kFormat>::kUnshift;
+  float const scale = args.alpha != nullptr ? *args.alpha * kUnshift : kUnshift;
+  float bias[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    int const c = column + 8 * h;
+    bias[h] = args.bias != nullptr && c < args.n ? load_bias(args.bias, args.bias_dtype, c) : 0.0f;
+  }
+  if (args.staged) {
+    uint32_t const staging = map.staging(consumer);
+    if (thread == 0) tma_store_wait_read();  // the previous tile's
+    barrier_sync<128>(consumer + 1);
+    // Lane 8 * matrix + token gives the address of a token's 8 columns; the matrices are (8 tokens, h).
+    uint32_t const token = lane / 16 * 8 + lane % 8, chunk = thread / 32 * 2 + lane / 8 % 2;
+    uint32_t const address = staging + token * 128 + ((chunk ^ lane % 8) << 4);
+#pragma unroll
+    for (int i = 0; i < kCount; i += 8) {
+      uint32_t v[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        v[j] = pack_pair(args.d_dtype == FP4AOT_BF16, scale * sum[i + 2 * j] + bias[j % 2],
+                         scale * sum[i + 2 * j + 1] + bias[j % 2]);
+      }
+      shared_store_matrices_transposed(address + i / 8 * (16 * 128), v);
+    }
+    fence_async_shared();
+    barrier_sync<128>(consumer + 1);
+    if (thread == 0) {
+      tma_store_2d(&args.d_map, n0, tile.m0, staging);
+      tma_store_commit();
+    }
+    return;
+  }
+  int const first_row = tile.m0 + lane % 4 * 2, rows = args.m - first_row, columns = args.n - column;
+  with_output_type(args, [&](auto* d) {
+    auto* p = d + first_row * args.d_stride + column;
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        float const x = sum[4 * i + e], y = sum[4 * i + 2 + e];
-        float const out[2] = {epilogue.apply(place.swap ? y : x, 0), epilogue.apply(place.swap ? x : y, 1)};
-        if (8 * i + e < rows)
-          store_outputs<decltype(aligned)::value>(reinterpret_cast<T*>(e == 0 ? p : p + pitch), out);
+        if (8 * i + e < rows) {
+          if (columns > 0) convert(scale * sum[4 * i + e] + bias[0], p);
+          if (columns > 8) convert(scale * sum[4 * i + 2 + e] + bias[1], p + 8);
+        }
+        p += e == 0 ? args.d_stride : 7 * args.d_stride;
       }
-      p += 8 * pitch;
     }
   });
 }
 
 template <class Config>
-__device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map, CtaWork work) {
-  constexpr int kBlocks = Config::kRowBlocks;
-  ConsumerPlace<Config> const place(threadIdx.x - Config::kProducerThreads);
-  RingPosition<Config::kWeightStages> raw{};
-  RingPosition<Config::kUnits> ring{};
-  for (int tile = work.first_tile; tile < args.tiles; tile += work.tile_stride) {
-    float sum[kBlocks][Config::kTokens / 2];
-    if constexpr (Config::kPromote) {
-      float accumulator[kBlocks][Config::kTokens / 2];
-      multiply_tile<Config>(args, map, work, place, raw, ring, accumulator, sum);
-    } else {
-      multiply_tile<Config>(args, map, work, place, raw, ring, sum, sum);
-    }
-    TilePosition const position = tile_position<Config>(args, tile);
-    // Calls visit(row of the tile's D, v) for each of this thread's rows, v: the two columns of a block.
-    auto const for_each_row = [&](int b, auto visit) {
-#pragma unroll
-      for (int i = 0; i < Config::kTokens / 8; ++i) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float const x = sum[b][4 * i + e], y = sum[b][4 * i + 2 + e];
-          float const v[2] = {place.swap ? y : x, place.swap ? x : y};
-          visit(8 * i + 2 * place.t + e, v);
-        }
-      }
-    };
-    if (args.splits == 1) {
-#pragma unroll
-      for (int b = 0; b < kBlocks; ++b) {
-        store_block<Config>(args, position.m0, position.n0, place, b, sum[b]);
-      }
-      continue;
-    }
-    // The rings are idle: this is the CTA's only tile, all its copies have arrived and, after the barrier, been read.
-    barrier_sync<1, 128 * Config::kConsumers>();
-    int const rows = min(Config::kTokens, args.m - position.m0);
-#pragma unroll
-    for (int b = 0; b < kBlocks; ++b) {
-      for_each_row(b, [&](int row, float const(&v)[2]) {
-        if (row < rows) {
-          shared_store8(map.base + (row * Config::kPartialPitch + place.row(b)) * 4, v[0], v[1]);
-        }
-      });
-    }
-    cluster_sync();
-    reduce_partials<Config>(args, map.base, position.m0, position.n0, rows,
-                            blockIdx.x % static_cast<uint32_t>(args.splits));
-    cluster_sync();  // the others may still read this CTA's sums
+__device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  ConsumerRings<Config> rings(threadIdx.x - Config::kProducerThreads);
+  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  Segment segment;
+  while (segments.next(segment)) {
+    float sum[Config::kTokens / 2];
+    multiply_segment<Config>(args, map, segment, rings, sum);
+    if (segment.end - segment.begin < args.schedule.steps && !add_parts<Config>(args, map, segment.tile, sum)) continue;
+    store_tile<Config>(args, map, tile_position<Config>(args, segment.tile), sum);
   }
+  if (threadIdx.x % 128 == 0) tma_store_wait_read();
 }
 
 template <class Config>
@@ -520,15 +427,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
   if (threadIdx.x == 0) {
     tma_prefetch_map(&args.a_map);
     tma_prefetch_map(&args.b_map);
-    tma_prefetch_map(&args.a_scale_map);
     tma_prefetch_map(&args.b_scale_map);
+    if (args.staged) tma_prefetch_map(&args.d_map);
     for (int i = 0; i < Config::kUnits; ++i) {
-      mbarrier_init(map.unit_full(i), Config::kUnitPieces);
-      mbarrier_init(map.unit_empty(i), 4 * Config::kConsumers);
-    }
-    for (int i = 0; i < Config::kTokenStages; ++i) {
-      mbarrier_init(map.token_full(i), 1);
-      mbarrier_init(map.token_empty(i), Config::kPieces);
+      mbarrier_init(map.unit_full(i), 1);
+      mbarrier_init(map.unit_empty(i), 4 * Config::kConsumers * args.schedule.pair);
     }
     for (int i = 0; i < Config::kWeightStages; ++i) {
       mbarrier_init(map.weight_full(i), 1);
@@ -536,21 +439,16 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
     }
     mbarrier_init_fence();
   }
-  __syncthreads();
+  cluster_sync();  // the other CTA's copies and arrivals need the barriers
   pdl_wait();
   if (threadIdx.x < Config::kProducerThreads) {
     release_registers<Config::kProducerRegisters>();
-    CtaWork const work(args);
-    start_loading<Config>(args, map, work);
-    produce<Config>(args, map, work);
-    if (args.splits > 1) {
-      cluster_sync();
-      cluster_sync();
-    }
+    if (threadIdx.x == 0) produce<Config>(args, map);
   } else {
     claim_registers<Config::kConsumerRegisters>();
-    consume<Config>(args, map, CtaWork(args));
+    consume<Config>(args, map);
   }
+  cluster_sync();  // the other CTA's copies and arrivals come here until it is done
 }
 
 }  // namespace fp4aot

@@ -1,4 +1,4 @@
-// Launches the W4A4 kernel of wgmma.cuh: tensor maps, cluster and PDL attributes.
+// Launches the W4A4 kernel of wgmma.cuh behind that of expand.cuh: workspace, tensor maps, cluster and PDL attributes.
 #ifndef FP4AOT_KERNELS_GEMM_WGMMA_LAUNCH_CUH_
 #define FP4AOT_KERNELS_GEMM_WGMMA_LAUNCH_CUH_
 
@@ -10,6 +10,7 @@
 #include "device/launch.cuh"
 #include "fp4aot/fp4aot.h"
 #include "images/image.h"
+#include "kernels/gemm/expand.cuh"
 #include "kernels/gemm/launch_blocks.h"
 #include "kernels/gemm/wgmma.cuh"
 
@@ -32,16 +33,17 @@ inline TensorMapEncode tensor_map_encode() {
   return function;
 }
 
-// Codes [rows, row_bytes] with boxes of box_rows x box_bytes; what a box has outside of the tensor is read as zero.
-inline CUresult encode_codes(CUtensorMap* map, uint8_t const* codes, int64_t rows, int64_t row_bytes, int64_t stride,
-                             uint32_t box_rows, uint32_t box_bytes, CUtensorMapSwizzle swizzle) {
-  cuuint64_t const sizes[2] = {static_cast<cuuint64_t>(row_bytes), static_cast<cuuint64_t>(rows)};
+// A matrix [rows, columns] with boxes of box_rows x box_columns; what a box has outside of the tensor is read as zero and
+// not written. stride: bytes.
+inline CUresult encode_rows(CUtensorMap* map, CUtensorMapDataType type, void const* data, int64_t rows, int64_t columns,
+                            int64_t stride, uint32_t box_rows, uint32_t box_columns, CUtensorMapSwizzle swizzle) {
+  cuuint64_t const sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   cuuint64_t const strides[1] = {static_cast<cuuint64_t>(stride)};
-  cuuint32_t const box[2] = {box_bytes, box_rows};
+  cuuint32_t const box[2] = {box_columns, box_rows};
   cuuint32_t const element_strides[2] = {1, 1};
-  return tensor_map_encode()(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<uint8_t*>(codes), sizes, strides, box,
-                             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return tensor_map_encode()(map, type, 2, const_cast<void*>(data), sizes, strides, box, element_strides,
+                             CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 template <class Config>
@@ -53,77 +55,106 @@ cudaError_t prepare_wgmma_gemm(int device) {
   });
 }
 
-// Swizzled scales as [row block][atom along k][128 words], with boxes of row_blocks x atoms whole atoms.
-inline CUresult encode_scales(CUtensorMap* map, uint8_t const* scales, int64_t rows, int64_t atoms, uint32_t box_atoms,
-                              uint32_t box_row_blocks) {
+// Swizzled scales as [row block][atom along k][128 words], with boxes of box_atoms whole atoms.
+inline CUresult encode_scales(CUtensorMap* map, uint8_t const* scales, int64_t rows, int64_t atoms,
+                              uint32_t box_atoms) {
   cuuint64_t const sizes[3] = {kScaleAtomBytes / 4, static_cast<cuuint64_t>(atoms),
                                static_cast<cuuint64_t>((rows + kScaleAtomRows - 1) / kScaleAtomRows)};
   cuuint64_t const strides[2] = {kScaleAtomBytes, static_cast<cuuint64_t>(atoms) * kScaleAtomBytes};
-  cuuint32_t const box[3] = {kScaleAtomBytes / 4, box_atoms, box_row_blocks};
+  cuuint32_t const box[3] = {kScaleAtomBytes / 4, box_atoms, 1};
   cuuint32_t const element_strides[3] = {1, 1, 1};
   return tensor_map_encode()(map, CU_TENSOR_MAP_DATA_TYPE_UINT32, 3, const_cast<uint8_t*>(scales), sizes, strides, box,
                              element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
                              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-// One launch: m and n at most kMaxLaunchM and kMaxLaunchN. sms: multiprocessors of the device.
-template <class Config>
-fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, int splits, int sms, Message* message) {
-  cudaError_t error = prepare_wgmma_gemm<Config>(p.device.index);
-  if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
-  if (tensor_map_encode() == nullptr)
-    return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
+template <Format kFormat>
+fp4aot_status launch_expand(fp4aot_gemm_params const& p, char const* op, bool first, WgmmaWorkspace const& workspace,
+                            Message* message) {
+  uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
+  ExpandArgs args = {};
+  args.codes = p.a_codes;
+  args.stride = p.a_stride;
+  args.scales = p.a_scales;
+  args.m = p.m;
+  args.k = static_cast<int32_t>(p.k);
+  args.blocks = (args.k + kExpandBlock - 1) / kExpandBlock;
+  args.out = memory;
+  args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
+  args.counter_count = static_cast<int32_t>(workspace.counter_bytes / 4);
+  constexpr int kWarps = kExpandThreads / 32;
+  dim3 const grid(static_cast<unsigned>((expand_strips(p.m) + kWarps - 1) / kWarps),
+                  static_cast<unsigned>((args.blocks + kExpandWarpBlocks - 1) / kExpandWarpBlocks));
+  // A later chunk overwrites the workspace only after the product before it.
+  uint32_t const flags = first ? p.flags : p.flags | FP4AOT_FLAG_PDL;
+  return launch({op, p.stream, flags, message}, reinterpret_cast<void const*>(expand_activations_kernel<kFormat>), grid,
+                kExpandThreads, args);
+}
 
+// One launch, after activations have been expanded: m and n at most kMaxLaunchM and kMaxLaunchN.
+template <class Config>
+fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, bool cut, int sms,
+                                WgmmaWorkspace const& workspace, Message* message) {
   WgmmaGemmArgs args = {};
   static_cast<GemmArgs&>(args) = gemm_args(p);
-  CUresult result = encode_codes(&args.a_map, p.a_codes, p.m, p.k / 2, p.a_stride, Config::kTokens, Config::kStepBytes,
-                                 CU_TENSOR_MAP_SWIZZLE_64B);
+  args.schedule = schedule_tiles(p.m, p.n, p.k, Config::kTokens, cut, sms);
+  uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
+  args.partials = reinterpret_cast<float*>(memory + workspace.activation_bytes);
+  args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
+  args.staged = p.d_dtype != FP4AOT_FP32 && rows_aligned(p.d, p.d_stride * 2, 16);
+
+  int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
+  CUresult result = encode_rows(&args.a_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, memory, p.m, values, values * 2,
+                                Config::kTokens / args.schedule.pair, 64, CU_TENSOR_MAP_SWIZZLE_128B);
   if (result == CUDA_SUCCESS) {
-    result = encode_codes(&args.b_map, p.b_codes, p.n, p.k / 2, p.b_stride, Config::kRows, Config::kStepBytes,
-                          CU_TENSOR_MAP_SWIZZLE_NONE);
+    result = encode_rows(&args.b_map, CU_TENSOR_MAP_DATA_TYPE_UINT8, p.b_codes, p.n, p.k / 2, p.b_stride, Config::kRows,
+                         Config::kStepBytes, CU_TENSOR_MAP_SWIZZLE_NONE);
   }
   int64_t const atoms = (p.k / kVector<Config::kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
-  if (result == CUDA_SUCCESS) result = encode_scales(&args.a_scale_map, p.a_scales, p.m, atoms, Config::kAtoms, 1);
-  if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Config::kAtoms, 2);
+  if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Config::kAtoms);
+  if (result == CUDA_SUCCESS && args.staged) {
+    result = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.d, p.m, p.n, p.d_stride * 2, Config::kTokens,
+                         64, CU_TENSOR_MAP_SWIZZLE_128B);
+  }
   if (result != CUDA_SUCCESS)
     return gemm_failed(message, op, "cuTensorMapEncodeTiled", result, "sizes or strides too large");
-  args.m_tiles = static_cast<int32_t>((p.m + Config::kTokens - 1) / Config::kTokens);
-  args.n_tiles = static_cast<int32_t>((p.n + Config::kRows - 1) / Config::kRows);
-  args.tiles = args.m_tiles * args.n_tiles;
-  args.steps = static_cast<int32_t>((p.k + Config::kStepValues - 1) / Config::kStepValues);
-  args.splits = splits;
 
   cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (splits > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim = {static_cast<unsigned>(splits), 1, 1};
-    ++count;
-  }
-  if (p.flags & FP4AOT_FLAG_PDL) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count].val.programmaticStreamSerializationAllowed = 1;
-    ++count;
-  }
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;  // the kernel before is ours
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(args.schedule.pair), 1, 1};
   cudaLaunchConfig_t config = {};
-  // Split tiles are one a cluster; others are taken in turn by as many CTAs as run at once.
-  config.gridDim = dim3(static_cast<unsigned>(splits > 1 ? args.tiles * splits : std::min(args.tiles, sms)));
+  config.gridDim = dim3(static_cast<unsigned>(args.schedule.clusters * args.schedule.pair));
   config.blockDim = dim3(Config::kThreads);
   config.dynamicSmemBytes = Config::kSharedBytes;
   config.stream = static_cast<cudaStream_t>(p.stream);
   config.attrs = attributes;
-  config.numAttrs = count;
-  error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
+  config.numAttrs = 2;
+  cudaError_t const error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
   if (error == cudaSuccess) return FP4AOT_OK;
   return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, config.blockDim.x,
                        config.dynamicSmemBytes);
 }
 
+// Expands activations to the workspace and multiplies, chunk by chunk.
 template <class Config>
-fp4aot_status run_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, int splits, int sms, Message* message) {
-  return for_each_launch<Config::kFormat>(p, kMaxLaunchM, [&](fp4aot_gemm_params const& part) {
-    return launch_wgmma_gemm<Config>(part, op, splits, sms, message);
-  });
+fp4aot_status run_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, bool cut, int sms, Message* message) {
+  cudaError_t const error = prepare_wgmma_gemm<Config>(p.device.index);
+  if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
+  if (tensor_map_encode() == nullptr)
+    return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
+  WgmmaWorkspace const workspace = wgmma_workspace<Config>(p.m, p.k, cut, sms);
+  for (int64_t m0 = 0; m0 < p.m; m0 += workspace.chunk_rows) {
+    fp4aot_gemm_params const chunk = rows_of<Config::kFormat>(p, m0, workspace.chunk_rows);
+    fp4aot_status status = launch_expand<Config::kFormat>(chunk, op, m0 == 0, workspace, message);
+    for (int64_t n0 = 0; n0 < p.n && status == FP4AOT_OK; n0 += kMaxLaunchN) {
+      status = launch_wgmma_gemm<Config>(columns_of<Config::kFormat>(chunk, n0, kMaxLaunchN), op, cut, sms, workspace,
+                                         message);
+    }
+    if (status != FP4AOT_OK) return status;
+  }
+  return FP4AOT_OK;
 }
 
 }  // namespace fp4aot

@@ -1,0 +1,66 @@
+// Which clusters of CTAs compute which tiles of a product (wgmma.cuh), for host and device.
+#ifndef FP4AOT_KERNELS_GEMM_TILE_SCHEDULE_H_
+#define FP4AOT_KERNELS_GEMM_TILE_SCHEDULE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fp4aot/formats.h"
+
+namespace fp4aot {
+
+constexpr int kWgmmaRows = 128;  // weight rows of a CTA's tile
+constexpr int kWgmmaStep = 128;  // values along k
+
+// Tiles below `whole` are taken in turn, one cluster each; the steps of the others are cut into ranges of equal length, one
+// for each cluster, so that no cluster idles while the last tiles are computed.
+struct TileSchedule {
+  int32_t pair;              // CTAs of a cluster, 1 or 2: they share activations and have neighbouring weight rows
+  int32_t m_tiles, n_tiles;  // of a cluster: pair * kWgmmaRows weight rows
+  int32_t tiles, whole;      // whole: tiles, or a multiple of clusters
+  int32_t steps;             // of a tile
+  int32_t clusters;
+  int32_t range, longer;  // range steps for each cluster, one more for the first `longer` ones; 0 if none are shared
+
+  // The first of the shared steps that are a cluster's.
+  FP4AOT_HOST_DEVICE int32_t range_begin(int32_t cluster) const {
+    return cluster * range + (cluster < longer ? cluster : longer);
+  }
+  // The cluster that has this one of the shared steps.
+  FP4AOT_HOST_DEVICE int32_t cluster_of(int32_t step) const {
+    int32_t const in_longer = longer * (range + 1);
+    return step < in_longer ? step / (range + 1) : longer + (step - in_longer) / range;
+  }
+};
+
+// Tiles of kWgmmaRows x tokens. cut: tiles may be shared by clusters. sms: multiprocessors of the device.
+constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int tokens, bool cut, int sms) {
+  constexpr int kMinRange = 4;  // steps that are worth a cluster
+  TileSchedule s = {};
+  int64_t const columns = (n + kWgmmaRows - 1) / kWgmmaRows;
+  s.pair = sms > 1 && (columns % 2 == 0 || columns > 8) ? 2 : 1;
+  s.m_tiles = static_cast<int32_t>((m + tokens - 1) / tokens);
+  s.n_tiles = static_cast<int32_t>((columns + s.pair - 1) / s.pair);
+  s.tiles = s.whole = s.m_tiles * s.n_tiles;
+  s.steps = static_cast<int32_t>((k + kWgmmaStep - 1) / kWgmmaStep);
+  int32_t const most = sms / s.pair;
+  s.clusters = std::min(most, s.tiles);
+  if (!cut || s.tiles % most == 0) return s;
+  if (s.tiles > most) {
+    s.whole = (s.tiles / most - 1) * most;
+  } else {
+    int64_t const useful = std::max<int64_t>(s.tiles, int64_t{s.tiles} * s.steps / kMinRange);
+    int32_t const even = most / s.tiles * s.tiles;  // as many parts of every tile
+    s.whole = 0;
+    s.clusters = static_cast<int32_t>(std::min<int64_t>(useful, even * 10 >= most * 9 ? even : most));
+    if (s.clusters == s.tiles) s.whole = s.tiles;
+  }
+  int32_t const shared = (s.tiles - s.whole) * s.steps;
+  s.range = shared / s.clusters;
+  s.longer = shared % s.clusters;
+  return s;
+}
+
+}  // namespace fp4aot
+
+#endif
