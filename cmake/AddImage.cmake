@@ -25,13 +25,18 @@ function(fp4aot_add_image name)
     target_link_libraries(${target} PRIVATE Threads::Threads)
   else()
     # -real: machine code only. The wheel must hold no PTX, which a driver could compile for another chip.
+    fp4aot_image_field(headers ${name} 5)
+    set(for_units -lineinfo)
+    if(headers STREQUAL "cutlass")
+      # Line numbers would make the PTX six times as long; the host's part only launches.
+      set(for_units -Xcompiler=-O1)
+    endif()
     set_target_properties(${target} PROPERTIES
       CUDA_ARCHITECTURES ${architecture}-real CUDA_RUNTIME_LIBRARY None JOB_POOL_COMPILE cuda_pool LINKER_LANGUAGE CXX)
     target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -lineinfo -Xfatbin=-compress-all
+      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr ${for_units} -Xfatbin=-compress-all
         -Xcompiler=-Wall,-Wextra,-Werror,-fvisibility=hidden --Werror=all-warnings>)
     target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
-    fp4aot_image_field(headers ${name} 5)
     if(headers STREQUAL "cutlass")
       # CUTLASS leaves programmatic dependent launch out without this, on every Blackwell target.
       fp4aot_find(cutlass cutlass)

@@ -11,7 +11,9 @@
   OP(dequantize_mxfp4)        \
   OP(nvfp4_global_scale)      \
   OP(swizzle_scales)          \
-  OP(unswizzle_scales)
+  OP(unswizzle_scales)        \
+  OP(gemm_nvfp4)              \
+  OP(gemm_mxfp4)
 
 #include "images/slot_table.h"
 

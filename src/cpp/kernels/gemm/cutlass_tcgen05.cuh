@@ -1,0 +1,92 @@
+// W4A4 kernels on tcgen05.mma with block scales: CUTLASS's collectives, composed.
+#ifndef FP4AOT_KERNELS_GEMM_CUTLASS_TCGEN05_CUH_
+#define FP4AOT_KERNELS_GEMM_CUTLASS_TCGEN05_CUH_
+
+#include "kernels/gemm/cutlass_kernel.cuh"
+#include "kernels/gemm/cutlass_rule.h"
+
+namespace fp4aot {
+
+template <Format kFormat>
+struct Tcgen05Format;
+
+template <>
+struct Tcgen05Format<Format::kNvfp4> {
+  using Element = cutlass::nv_float4_t<cutlass::float_e2m1_t>;
+  using OneSm = cutlass::gemm::KernelTmaWarpSpecialized1SmNvf4Sm100;
+  using TwoSm = cutlass::gemm::KernelTmaWarpSpecialized2SmNvf4Sm100;
+  using UltraElement = cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>;
+  using UltraOneSm = cutlass::gemm::KernelTmaWarpSpecialized1SmBlockScaledMxNvf4UltraVs16Sm103;
+  using UltraTwoSm = cutlass::gemm::KernelTmaWarpSpecialized2SmBlockScaledMxNvf4UltraVs16Sm103;
+};
+
+template <>
+struct Tcgen05Format<Format::kMxfp4> {
+  using Element = cutlass::mx_float4_t<cutlass::float_e2m1_t>;
+  using OneSm = cutlass::gemm::KernelTmaWarpSpecialized1SmMxf4Sm100;
+  using TwoSm = cutlass::gemm::KernelTmaWarpSpecialized2SmMxf4Sm100;
+  using UltraElement = cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue8m0_t>;
+  using UltraOneSm = cutlass::gemm::KernelTmaWarpSpecialized1SmBlockScaledMxNvf4UltraVs32Sm103;
+  using UltraTwoSm = cutlass::gemm::KernelTmaWarpSpecialized2SmBlockScaledMxNvf4UltraVs32Sm103;
+};
+
+// kM x kN: the tile of one tcgen05.mma, which two SMs share if kM is 256. kUltra: the K = 96 instructions, whose tile has
+// 768 values along k. kSwap: the kernel's A is our B.
+template <Format kFormat_, int kM, int kN, bool kUltra, bool kSwap_, Store kStore, class T>
+struct Tcgen05Gemm {
+  static constexpr Format kFormat = kFormat_;
+  static constexpr bool kSwap = kSwap_;
+  static constexpr bool kTwoSm = kM == 256;
+  static constexpr int kStep = kUltra ? 768 : 256;
+  using Output = typename CutlassOutput<T>::Type;
+  using Traits = Tcgen05Format<kFormat>;
+  using Element = std::conditional_t<kUltra, typename Traits::UltraElement, typename Traits::Element>;
+  using Schedule =
+      std::conditional_t<kUltra, std::conditional_t<kTwoSm, typename Traits::UltraTwoSm, typename Traits::UltraOneSm>,
+                         std::conditional_t<kTwoSm, typename Traits::TwoSm, typename Traits::OneSm>>;
+  using Arch = std::conditional_t<kUltra, cutlass::arch::Sm103, cutlass::arch::Sm100>;
+  using ScaleConfig = std::conditional_t<kUltra, cutlass::detail::Sm103BlockScaledConfig<kVector<kFormat>>,
+                                         cutlass::detail::Sm1xxBlockScaledConfig<kVector<kFormat>>>;
+  using Tile = cute::Shape<cute::Int<kM>, cute::Int<kN>, cute::Int<kStep>>;
+  using Cluster = cute::Shape<int, int, cute::_1>;
+  using RowMajor = cutlass::layout::RowMajor;
+  using ColumnMajor = cutlass::layout::ColumnMajor;
+  using OutputLayout = std::conditional_t<kSwap, ColumnMajor, RowMajor>;
+  using EpilogueSchedule = std::conditional_t<
+      kStore == Store::kTma,
+      std::conditional_t<kTwoSm, cutlass::epilogue::TmaWarpSpecialized2Sm, cutlass::epilogue::TmaWarpSpecialized1Sm>,
+      std::conditional_t<kTwoSm, cutlass::epilogue::NoSmemWarpSpecialized2Sm,
+                         cutlass::epilogue::NoSmemWarpSpecialized1Sm>>;
+  static constexpr int kAlignment =
+      kStore == Store::kElement ? 1 : static_cast<int>(store_alignment(kStore) / sizeof(T));
+  using Fusion = AlphaBias<Output, kSwap ? 0 : 1, kSwap ? kM / (kTwoSm ? 2 : 1) : kN>;
+
+  // The builder takes the tile of the instruction and halves the rows of a two-SM one itself.
+  using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
+      cutlass::arch::Sm100, cutlass::arch::OpClassTensorOp, Tile, Cluster,
+      cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, OutputLayout, kAlignment, Output,
+      OutputLayout, kAlignment, EpilogueSchedule, Fusion>::CollectiveOp;
+  using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
+      Arch, cutlass::arch::OpClassBlockScaledTensorOp, Element, RowMajor, 32, Element, ColumnMajor, 32, float, Tile,
+      Cluster,
+      cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
+      Schedule>::CollectiveOp;
+  using Kernel =
+      PdlKernel<cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, void>, true>;
+  static void const* kernel() {
+    return reinterpret_cast<void const*>(&gemm_tcgen05_kernel<Tcgen05Gemm, Kernel::SharedStorageSize>);
+  }
+};
+
+// The kernels of a table of tiles.
+template <auto& kTiles, Format kFormat, int kIndex>
+struct Tcgen05 {
+  static constexpr CutlassTile kTile = kTiles[kIndex];
+  static_assert(kTile.sms == (kTile.rows == 256 ? 2 : 1) && !kTile.ping_pong);
+  template <class T>
+  using Kernel = Tcgen05Gemm<kFormat, kTile.rows, kTile.columns, kTile.step == 768, kTile.swap, kTile.store, T>;
+};
+
+}  // namespace fp4aot
+
+#endif
