@@ -143,6 +143,12 @@ class Warp {
     uint64_t round = 0;
     bool pending = false;
   } barrier_arrival;  // at a named barrier, which it waits for
+  bool cancel_failed = false;    // saw clusterlaunchcontrol fail
+  uint32_t cluster_arrived = 0;  // lanes between barrier.cluster.arrive and wait
+  uint64_t cluster_round = 0;    // in which they arrived
+  Clock fenced;                  // what was known at the last fence: relaxed arrivals make it known
+  std::shared_ptr<void> async_copies;   // of isa/async_copy.cpp
+  std::shared_ptr<void> bulk_groups;    // of isa/bulk.cpp
   uint32_t fence_epoch[kWarpSize] = {};  // fence.proxy.async executed by each lane so far
   uint64_t steps = 0;
 
@@ -160,7 +166,8 @@ class Warp {
 };
 
 struct NamedBarrier {
-  uint32_t expected = 0;  // threads of the current round; 0: idle
+  uint32_t expected = 0;     // threads of the current round; 0: idle
+  bool all_threads = false;  // no count was given: all that still run
   uint32_t arrived = 0;
   uint64_t round = 0;
   Clock gathering, knowledge;
@@ -213,6 +220,7 @@ class Cluster {
   Tally tally;
   std::shared_ptr<GlobalAccesses> accesses;  // if they are tracked
   uint64_t progress = 0;  // side effects so far: bump it in every operation that others can observe
+  std::shared_ptr<void> bulk_tickets;  // of isa/bulk.cpp
   // barrier.cluster
   uint32_t barrier_arrived = 0;
   uint64_t barrier_round = 0;
