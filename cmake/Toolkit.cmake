@@ -26,10 +26,10 @@ macro(fp4aot_enable_cuda oldest)
                PATHS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} ${toolkit_root}/lib NO_DEFAULT_PATH)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/cmake/nvcc_launcher.py;${PROJECT_SOURCE_DIR})
 
-  # A CUTLASS unit takes up to 7 GB to compile.
+  # A CUTLASS unit takes up to 10 GB to compile, so that 16 GB allow one at a time and 24 GB two.
   cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
   cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-  math(EXPR jobs "${memory_mb} / 7000")
+  math(EXPR jobs "${memory_mb} / 10000")
   if(jobs GREATER cores)
     set(jobs ${cores})
   endif()
