@@ -7,6 +7,17 @@
 
 namespace fp4aot {
 
+// The mainloop checks that rows of scales lie as far apart as its k asks; where k is cut into slices they lie as far apart
+// as the whole k asks (scale_layout). All other checks remain.
+template <class Base, class ScaleConfig>
+struct SlicedKernel : Base {
+  static bool can_implement(typename Base::Arguments args) {
+    args.mainloop.layout_SFA = ScaleConfig::tile_atom_to_shape_SFA(args.problem_shape);
+    args.mainloop.layout_SFB = ScaleConfig::tile_atom_to_shape_SFB(args.problem_shape);
+    return Base::can_implement(args);
+  }
+};
+
 template <Format kFormat>
 struct Tcgen05Format;
 
@@ -71,8 +82,8 @@ struct Tcgen05Gemm {
       Cluster,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>,
       Schedule>::CollectiveOp;
-  using Kernel =
-      PdlKernel<cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, void>, true>;
+  using Universal = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, void>;
+  using Kernel = SlicedKernel<PdlKernel<Universal, true>, ScaleConfig>;
   static void const* kernel() {
     return reinterpret_cast<void const*>(&gemm_tcgen05_kernel<Tcgen05Gemm, Kernel::SharedStorageSize>);
   }
