@@ -56,6 +56,8 @@ struct CutlassGemmSlot {
   static size_t workspace_size(void const* params) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return 0;
+    // A tactic that is not valid is refused later, with a sentence.
+    if (p.tactic != FP4AOT_TACTIC_DEFAULT && !Rule::valid(p, p.tactic - 1)) return 0;
     int const slices = chosen(p).slices;
     return slices > 1 ? static_cast<size_t>(p.m * p.n) * sizeof(float) * slices : 0;
   }
