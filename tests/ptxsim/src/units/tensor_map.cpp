@@ -39,8 +39,8 @@ constexpr uint8_t kNoSwizzle = 0xFF;
 constexpr char kMagic[8] = {'P', 'T', 'X', 'S', 'I', 'M', 'T', '1'};
 
 struct Packed {
-  char magic[8];
   uint64_t address;
+  char magic[8];  // the second word: CUTLASS clears bit 21 of it where rows have gaps, which is clear in kMagic
   uint64_t size[5];
   uint64_t stride[4];
   uint16_t box[5];
