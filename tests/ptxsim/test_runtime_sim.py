@@ -66,7 +66,7 @@ class Config(c.Structure):
                 ("attributes", c.POINTER(Attribute)), ("count", c.c_uint)]
 
 def name(code): return cuda.cudaGetErrorName(code).decode()
-def ok(code): assert code == 0, (name(code), cuda.ptxsim_complaints())
+def ok(code): assert code == 0, (name(code), cuda.ptxsim_complaints(), cuda.ptxsim_findings_json())
 def allocate(size):
     pointer = c.c_void_p()
     ok(cuda.cudaMalloc(c.byref(pointer), c.c_size_t(size)))
@@ -162,8 +162,9 @@ def test_launches_that_are_allowed_once_asked_for(folder):
         ok(launch(data, 2.0, 64, shared=232448 - 1024))
         ok(cuda.cudaFuncSetAttribute(stub, 14, 1))
         ok(launch(data, 2.0, 64, grid=(16, 1, 1), attributes=[(4, (16, 1, 1))]))
-        ok(launch(data, 2.0, 64, attributes=[(6, (1,)), (8, (0,))]))
         ok(cuda.cudaDeviceSynchronize())
+        ok(launch(data, 2.0, 64, attributes=[(6, (1,)), (8, (0,))]))
+        assert (download(data, 64) == 8).all()
     """, PTXSIM_MULTIPROCESSORS="16")  # fmt: skip
 
 

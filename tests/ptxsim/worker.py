@@ -36,14 +36,15 @@ class Report:
 
 
 class Worker:
-    def __init__(self, image: str, folder: Path):
-        """folder: build.simulated_image or build.mutated_image."""
-        self.image, self.folder = image, folder
+    def __init__(self, image: str, folder: Path, threads: int = 0):
+        """folder: build.simulated_image or build.mutated_image; threads: of the simulator, 0 for the machine's."""
+        self.image, self.folder, self.threads = image, folder, threads
         self._process: subprocess.Popen | None = None
 
     def _start(self) -> subprocess.Popen:
         environment = build.environment(self.image, self.folder)
         paths = [TESTS, TESTS / "abi", *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PTXSIM_THREADS"] = str(self.threads)
         environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
         return subprocess.Popen(
