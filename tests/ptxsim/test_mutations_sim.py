@@ -36,16 +36,22 @@ class Mutation:
         return self.name
 
 
-def flip_offset(bit: int) -> Callable[[re.Match], str]:
-    """For patterns with the groups head, offset (decimal, perhaps absent) and tail."""
+def access(opcode: str) -> str:
+    """Pattern of an access to memory through a register."""
+    return rf"(?P<guard>@!?%\w+\s+)?{opcode}\s[^\[;]*\[(?P<address>%\w+)[^;]*;"
+
+
+def flip_address_bit(bit: int) -> Callable[[re.Match], str]:
+    """The access with this bit of its address register inverted."""
 
     def flipped(match: re.Match) -> str:
-        return f"{match['head']}+{int(match['offset'] or 0) ^ bit}{match['tail']}"
+        register = match["address"]
+        flip = f"{match['guard'] or ''}xor.b{64 if register.startswith('%rd') else 32} {register}, {register}, {bit};"
+        return f"{flip} {match[0]} {flip}"
 
     return flipped
 
 
-ADDRESS = r"(?P<head>{}\s[^\[;]*\[%\w+)(?:\+(?P<offset>\d+))?(?P<tail>\])"
 SWAP_FIRST_TWO = r"\g<head>\g<second>, \g<first>,"
 TRUE = r"setp.eq.u32 \g<result>, 0, 0;"
 
@@ -53,14 +59,14 @@ MUTATIONS = (
     Mutation("quantising does not wait for the launch before", "quantize_rows", NO_WAIT, ";", CHAIN, "pdl"),
     Mutation("a product does not wait for the launch before", "[Gg]emm", NO_WAIT, ";", CHAIN, "pdl"),
     Mutation("dequantising does not wait for the launch before", "dequantize", NO_WAIT, ";", CHAIN, "pdl"),
-    Mutation("a bit of a stored scale's address", "quantize_rows", ADDRESS.format(r"st\.global\.[bus]8"),
-             flip_offset(16), QUANTIZE, "differ|global"),
+    Mutation("a bit of a stored scale's address", "quantize_rows", access(r"st\.global\.[bus]8"),
+             flip_address_bit(16), QUANTIZE, "differ|global"),
     Mutation("no fence before asynchronous reads", "wgmma_gemm", r"fence\.proxy\.async[.:\w]*;", ";", WGMMA, "fence",
              "sm90a"),
     Mutation("no wait for mbarriers", "wgmma_gemm", r"mbarrier\.try_wait\S*\s+(?P<result>\w+),[^;]*;", TRUE, WGMMA, ".",
              "sm90a"),
-    Mutation("a bit of a scale's address in shared memory", "wgmma_gemm", ADDRESS.format(r"ld\.shared\.u16"),
-             flip_offset(16), WGMMA, WRONG, "sm90a"),
+    Mutation("a bit of a scale's address in shared memory", "wgmma_gemm", access(r"ld\.shared\.u16"),
+             flip_address_bit(16), WGMMA, WRONG, "sm90a"),
     Mutation("rows of a wgmma fragment swapped", "wgmma_gemm",
              r"(?P<head>wgmma\.mma_async\S* \{[^}]*\}, \{)(?P<first>%\w+), (?P<second>%\w+),", SWAP_FIRST_TWO, WGMMA,
              WRONG, "sm90a"),
