@@ -4,11 +4,12 @@ namespace ptxsim {
 namespace {
 
 // In the order of Class.
-char const* const kClasses[] = {"move", "integer", "logic", "float", "half", "convert", "compare", "control", "vote",
-                                "barrier", "mbarrier", "fence", "global_memory", "shared_memory", "other_memory", "atomic",
-                                "async_copy", "tensor_copy", "mma", "tensor_memory", "other"};
-char const* const kTraffic[] = {"global_load", "global_store", "shared_load", "shared_store", "tensor_copy_load",
-                                "tensor_copy_store", "bulk_load", "bulk_store", "async_copy"};
+char const* const kClasses[] = {
+    "move",         "integer", "logic",      "float",       "half",  "convert",       "compare",
+    "control",      "vote",    "barrier",    "mbarrier",    "fence", "global_memory", "shared_memory",
+    "other_memory", "atomic",  "async_copy", "tensor_copy", "mma",   "tensor_memory", "other"};
+char const* const kTraffic[] = {"global_load",       "global_store", "shared_load", "shared_store", "tensor_copy_load",
+                                "tensor_copy_store", "bulk_load",    "bulk_store",  "async_copy"};
 char const* const kWaits[] = {"barrier", "mbarrier", "cluster", "grid"};
 
 std::string quoted(std::string const& text) {

@@ -140,8 +140,8 @@ std::string Machine::fault_of(Function const& function, Kernel const& kernel, La
   if (limit != 0 && threads > limit) {
     return "the kernel allows " + std::to_string(limit) + " threads a block, not " + std::to_string(threads);
   }
-  if (function.reqntid[0] != 0 &&
-      (config.block.x != function.reqntid[0] || config.block.y != function.reqntid[1] || config.block.z != function.reqntid[2])) {
+  if (function.reqntid[0] != 0 && (config.block.x != function.reqntid[0] || config.block.y != function.reqntid[1] ||
+                                   config.block.z != function.reqntid[2])) {
     return "the kernel requires another block size";
   }
   if (product(config.grid) == 0) return "an empty grid";
@@ -266,8 +266,8 @@ bool Device::launch(std::string const& mangled, LaunchConfig const& config, std:
     machine_->log.add(make_finding(*state, where, "unknown-instruction",
                                    "\"" + opcode_text(*unknown.statement) + "\" is not known: " + unknown.reason));
     if (fault.empty()) {
-      fault = "unknown instruction " + opcode_text(*unknown.statement) + " at line " + std::to_string(unknown.statement->line) +
-              " (" + unknown.reason + ")";
+      fault = "unknown instruction " + opcode_text(*unknown.statement) + " at line " +
+              std::to_string(unknown.statement->line) + " (" + unknown.reason + ")";
     }
   }
   if (!fault.empty()) {

@@ -100,7 +100,7 @@ struct Instruction {
   bool propagate = false;
   bool pure = false;         // changes registers only, though it looks after poison itself
   bool side_effect = false;  // an undefined guard is a finding: everything that does not propagate
-  bool aligned = false;  // all lanes of the warp that have not exited must be here: the machine sees to it
+  bool aligned = false;      // all lanes of the warp that have not exited must be here: the machine sees to it
   bool guard_negated = false;
   Class category = Class::kOther;
   uint32_t guard = 0;  // slot of the predicate; 0: none

@@ -136,19 +136,19 @@ class Warp {
   std::vector<uint8_t> local;
   Clock clock;
   std::vector<Group> groups;
-  size_t current = 0;  // the group that runs
-  uint32_t waited = 0;        // lanes that are ordered after griddepcontrol.wait
-  uint32_t released = 0;      // lanes let go by bar.warp.sync
+  size_t current = 0;     // the group that runs
+  uint32_t waited = 0;    // lanes that are ordered after griddepcontrol.wait
+  uint32_t released = 0;  // lanes let go by bar.warp.sync
   struct Arrival {
     uint64_t round = 0;
     bool pending = false;
-  } barrier_arrival;  // at a named barrier, which it waits for
-  bool cancel_failed = false;    // saw clusterlaunchcontrol fail
-  uint32_t cluster_arrived = 0;  // lanes between barrier.cluster.arrive and wait
-  uint64_t cluster_round = 0;    // in which they arrived
-  Clock fenced;                  // what was known at the last fence: relaxed arrivals make it known
-  std::shared_ptr<void> async_copies;   // of isa/async_copy.cpp
-  std::shared_ptr<void> bulk_groups;    // of isa/bulk.cpp
+  } barrier_arrival;                     // at a named barrier, which it waits for
+  bool cancel_failed = false;            // saw clusterlaunchcontrol fail
+  uint32_t cluster_arrived = 0;          // lanes between barrier.cluster.arrive and wait
+  uint64_t cluster_round = 0;            // in which they arrived
+  Clock fenced;                          // what was known at the last fence: relaxed arrivals make it known
+  std::shared_ptr<void> async_copies;    // of isa/async_copy.cpp
+  std::shared_ptr<void> bulk_groups;     // of isa/bulk.cpp
   uint32_t fence_epoch[kWarpSize] = {};  // fence.proxy.async executed by each lane so far
   uint64_t steps = 0;
 
@@ -191,7 +191,7 @@ class Cta {
   std::shared_ptr<TensorMemory> tensor;                    // made by the first tcgen05.alloc
   std::function<void(Warp&, Instruction const&)> at_exit;  // run when the last warp exits (leaks), if set
   uint32_t running_warps = 0;
-  bool triggered = false;  // launch_dependents by every thread that still ran, or by some: see griddepcontrol
+  bool triggered = false;       // launch_dependents by every thread that still ran, or by some: see griddepcontrol
   uint32_t agent_time[3] = {};  // operations issued by each agent
   size_t party(Agent agent, int warp = 0) const;  // number in the cluster's clocks
 
@@ -219,8 +219,8 @@ class Cluster {
   std::deque<Cta> ctas;
   Tally tally;
   std::shared_ptr<GlobalAccesses> accesses;  // if they are tracked
-  uint64_t progress = 0;  // side effects so far: bump it in every operation that others can observe
-  std::shared_ptr<void> bulk_tickets;  // of isa/bulk.cpp
+  uint64_t progress = 0;                     // side effects so far: bump it in every operation that others can observe
+  std::shared_ptr<void> bulk_tickets;        // of isa/bulk.cpp
   // barrier.cluster
   uint32_t barrier_arrived = 0;
   uint64_t barrier_round = 0;

@@ -96,8 +96,9 @@ uint8_t* Warp::global_range(Instruction const& in, int lane, uint64_t address, u
     last_allocation_ = a;
   }
   if (is_write && a->read_only) {
-    finding(in, lane, "write-to-read-only", "write of " + std::to_string(bytes) + " bytes at " + hex(address) +
-                                                " in constant memory (" + a->name + ")");
+    finding(
+        in, lane, "write-to-read-only",
+        "write of " + std::to_string(bytes) + " bytes at " + hex(address) + " in constant memory (" + a->name + ")");
     return nullptr;
   }
   if (cluster().accesses != nullptr) track(*this, in, lane, address, bytes, is_write);
@@ -111,8 +112,8 @@ void Warp::global_wrote(uint64_t address, uint64_t bytes) {
   ++cluster().progress;
 }
 
-bool Warp::read(Instruction const& in, int lane, Space space, uint64_t address, uint32_t bytes, void* out, bool* undefined,
-                uint32_t alignment) {
+bool Warp::read(Instruction const& in, int lane, Space space, uint64_t address, uint32_t bytes, void* out,
+                bool* undefined, uint32_t alignment) {
   uint64_t at = address;
   Space where = narrow(space, &at);
   if (alignment == 0) alignment = bytes;
@@ -221,8 +222,9 @@ bool Warp::write(Instruction const& in, int lane, Space space, uint64_t address,
     case Space::kLocal: {
       size_t each = local.size() / (2 * kWarpSize);
       if (at + bytes > each || at % alignment != 0) {
-        finding(in, lane, at % alignment != 0 ? "local-misaligned" : "local-out-of-bounds",
-                "write of " + bytes_at(bytes, at) + "; a thread has " + std::to_string(each) + " bytes of local memory");
+        finding(
+            in, lane, at % alignment != 0 ? "local-misaligned" : "local-out-of-bounds",
+            "write of " + bytes_at(bytes, at) + "; a thread has " + std::to_string(each) + " bytes of local memory");
         return false;
       }
       uint8_t* base = local.data() + static_cast<size_t>(lane) * 2 * each;
@@ -232,8 +234,8 @@ bool Warp::write(Instruction const& in, int lane, Space space, uint64_t address,
     }
     case Space::kParam:
     case Space::kConst:
-      finding(in, lane, "write-to-read-only", std::string("write of ") + bytes_at(bytes, at) + " in " + name_of(where) +
-                                                  " memory");
+      finding(in, lane, "write-to-read-only",
+              std::string("write of ") + bytes_at(bytes, at) + " in " + name_of(where) + " memory");
       return false;
     default:
       finding(in, lane, "bad-address", hex(address) + " lies in no window of generic addresses");

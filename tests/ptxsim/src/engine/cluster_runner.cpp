@@ -25,8 +25,13 @@ uint32_t special_value(std::string_view name, Warp& w, int lane, Grid::State con
     std::string_view name;
     uint32_t const* values;
   };
-  Vector const vectors[] = {{"%tid.", tid}, {"%ntid.", ntid}, {"%ctaid.", ctaid}, {"%nctaid.", nctaid},
-                            {"%cluster_ctaid.", in_cluster}, {"%cluster_nctaid.", dims}, {"%clusterid.", clusterid},
+  Vector const vectors[] = {{"%tid.", tid},
+                            {"%ntid.", ntid},
+                            {"%ctaid.", ctaid},
+                            {"%nctaid.", nctaid},
+                            {"%cluster_ctaid.", in_cluster},
+                            {"%cluster_nctaid.", dims},
+                            {"%clusterid.", clusterid},
                             {"%nclusterid.", grid.cluster_grid}};
   for (Vector const& v : vectors) {
     if (name.size() == v.name.size() + 1 && name.compare(0, v.name.size(), v.name) == 0) {
@@ -201,8 +206,8 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
           for (auto& [offset, m] : cta.mbarriers) {
             if (m.live && m.transactions != 0) {
               w->finding(kernel.code.back(), 0, "mbarrier-exit-pending",
-                         "the CTA ends while " + std::to_string(m.transactions) + " bytes are outstanding at its mbarrier " +
-                             std::to_string(offset));
+                         "the CTA ends while " + std::to_string(m.transactions) +
+                             " bytes are outstanding at its mbarrier " + std::to_string(offset));
             }
           }
         }
@@ -249,9 +254,10 @@ std::string ClusterRunner::describe() {
     }
     for (auto const& [offset, m] : cta.mbarriers) {
       std::snprintf(line, sizeof line,
-                    "\n  CTA rank %u mbarrier 0x%x: phase %llu, %lld of %lld arrivals and %lld bytes missing%s", cta.rank(),
-                    offset, static_cast<unsigned long long>(m.phase), static_cast<long long>(m.pending),
-                    static_cast<long long>(m.expected), static_cast<long long>(m.transactions), m.live ? "" : " (dead)");
+                    "\n  CTA rank %u mbarrier 0x%x: phase %llu, %lld of %lld arrivals and %lld bytes missing%s",
+                    cta.rank(), offset, static_cast<unsigned long long>(m.phase), static_cast<long long>(m.pending),
+                    static_cast<long long>(m.expected), static_cast<long long>(m.transactions),
+                    m.live ? "" : " (dead)");
       text += line;
     }
     for (int i = 0; i < 16; ++i) {

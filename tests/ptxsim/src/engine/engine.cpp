@@ -51,8 +51,10 @@ Engine::Running Engine::admit() {
     uint32_t warps = (grid->config.block.x * grid->config.block.y * grid->config.block.z + 31) / 32;
     uint64_t shared = grid->kernel->dynamic_base + grid->config.dynamic_shared_bytes;
     uint64_t by_threads = std::max<uint64_t>(1, properties_.max_threads_per_multiprocessor / (warps * 32));
-    uint64_t by_shared = std::max<uint64_t>(1, properties_.shared_bytes_per_multiprocessor / std::max<uint64_t>(1, shared));
-    uint64_t room = std::max<uint64_t>(ctas, properties_.multiprocessors * std::min({by_threads, by_shared, uint64_t{32}}));
+    uint64_t by_shared =
+        std::max<uint64_t>(1, properties_.shared_bytes_per_multiprocessor / std::max<uint64_t>(1, shared));
+    uint64_t room =
+        std::max<uint64_t>(ctas, properties_.multiprocessors * std::min({by_threads, by_shared, uint64_t{32}}));
     if (resident_ctas_ + ctas > room && resident_ctas_ != 0) continue;
     uint64_t number = grid->next_cluster++;
     if (number >= grid->clusters) continue;

@@ -44,8 +44,8 @@ class Engine {
   std::deque<Running> ready_, parked_, stuck_;  // parked: have let dependents start, and step aside for them
   size_t resident_ctas_ = 0;
   int busy_ = 0;
-  uint64_t events_ = 0;   // bumped by whatever may let a stuck cluster go on
-  int fruitless_ = 0;     // rounds in which no stuck cluster got on
+  uint64_t events_ = 0;  // bumped by whatever may let a stuck cluster go on
+  int fruitless_ = 0;    // rounds in which no stuck cluster got on
 };
 
 }  // namespace ptxsim

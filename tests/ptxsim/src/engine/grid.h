@@ -15,7 +15,7 @@
 
 namespace ptxsim {
 
-// Findings of all launches; the same fault at the same place is kept once a launch, with how often it occurred.
+// Findings of all launches since clear(); the same fault at the same place is kept once.
 class FindingLog {
  public:
   void add(Finding finding);
@@ -25,7 +25,6 @@ class FindingLog {
  private:
   std::mutex mutex_;
   std::vector<Finding> findings_;
-  std::vector<uint64_t> repeats_;
   std::map<std::tuple<std::string, std::string, int>, size_t> known_;
 };
 
@@ -50,7 +49,7 @@ struct Grid::State {
   GlobalMemory* memory = nullptr;
   FindingLog* log = nullptr;
   std::mutex* global_lock = nullptr;
-  uint64_t number = 0;         // of the launch
+  uint64_t number = 0;  // of the launch
   uint64_t seed = 0;
 
   std::atomic<bool> aborted{false};
@@ -61,7 +60,7 @@ struct Grid::State {
   std::atomic<uint64_t> cancelled{0};                 // taken by clusterlaunchcontrol: they never start
   bool track_accesses = false;
   std::atomic<bool> any_wait{false};
-  std::shared_ptr<State> predecessor;   // in its stream
+  std::shared_ptr<State> predecessor;  // in its stream
   std::atomic<bool> complete{false};
 
   std::mutex merge_lock;

@@ -40,8 +40,8 @@ class ClusterRunner {
   ~ClusterRunner();
   // Runs warps until all have exited, nothing can run, or about `turns` turns of warps have passed.
   Outcome run(uint64_t turns);
-  bool triggered() const;       // all its CTAs have let dependents start, or have exited
-  std::string describe();       // what every warp waits for
+  bool triggered() const;  // all its CTAs have let dependents start, or have exited
+  std::string describe();  // what every warp waits for
   Grid::State& grid() { return *state_; }
   std::shared_ptr<Grid::State> const& grid_pointer() const { return state_; }
   Cluster& cluster() { return cluster_; }

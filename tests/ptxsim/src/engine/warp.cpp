@@ -206,7 +206,8 @@ void Warp::finding(Instruction const& in, int lane, std::string check, std::stri
 size_t Cta::party(Agent agent, int warp) const {
   size_t warps_each = (threads_ + kWarpSize - 1) / kWarpSize;
   size_t base = rank_ * (warps_each + 2);
-  return base + (agent == Agent::kWarp ? static_cast<size_t>(warp) : warps_each + (agent == Agent::kTensorCopy ? 0 : 1));
+  return base +
+         (agent == Agent::kWarp ? static_cast<size_t>(warp) : warps_each + (agent == Agent::kTensorCopy ? 0 : 1));
 }
 
 }  // namespace ptxsim

@@ -87,7 +87,8 @@ WarpRunner::Turn WarpRunner::run(Warp& w, Kernel const& kernel, int quantum) {
         uint32_t bad = 0;
         if (in.propagate) {
           bad = unknown_guard;
-          for (uint32_t const* p = in.source_poisons; p != in.destination_poisons; ++p) bad |= w.poison_masks[*p] & mask;
+          for (uint32_t const* p = in.source_poisons; p != in.destination_poisons; ++p)
+            bad |= w.poison_masks[*p] & mask;
         }
         w.active_ = mask;
         if (mask != 0) step = in.handler(w, in);

@@ -68,15 +68,16 @@ Step run_copy(Warp& w, Instruction const& in) {
       if (w.poison(op) >> lane & 1) w.require_defined(in, op, "the size of a copy");
     }
     if (from > form.bytes) {
-      w.finding(in, lane, "copy-size", "a source of " + std::to_string(from) + " bytes for a copy of " +
-                                           std::to_string(form.bytes));
+      w.finding(in, lane, "copy-size",
+                "a source of " + std::to_string(from) + " bytes for a copy of " + std::to_string(form.bytes));
       from = form.bytes;
     }
     uint64_t address = w.address(in.operands[1], lane);
     if (from != 0) {
       w.require_defined(in, in.operands[1].elements[0], "an address");
       if (address % form.bytes != 0) {
-        w.finding(in, lane, "global-misaligned", "the source of cp.async must be aligned to " + std::to_string(form.bytes));
+        w.finding(in, lane, "global-misaligned",
+                  "the source of cp.async must be aligned to " + std::to_string(form.bytes));
       }
       w.read(in, lane, form.space, address, from, c.data, &c.undefined, 1);
     }

@@ -102,7 +102,8 @@ void one(Warp& w, Instruction const& in, Atomic const& at, int lane, int element
       w.finding(in, lane, "pending-write", "atomic on shared memory that an asynchronous copy is still writing");
     }
     std::memcpy(&old, target->shared.bytes() + offset, at.type.bytes);
-    for (uint32_t i = 0; i < at.type.bytes; ++i) undefined |= !(target->shared.state(offset + i) & SharedMemory::kWritten);
+    for (uint32_t i = 0; i < at.type.bytes; ++i)
+      undefined |= !(target->shared.state(offset + i) & SharedMemory::kWritten);
     uint64_t next = result(at, old, b, c);
     std::memcpy(target->shared.bytes() + offset, &next, at.type.bytes);
     if (at.op == Operation::kExchange) target->shared.mark(offset, at.type.bytes, SharedMemory::kWritten, 0);

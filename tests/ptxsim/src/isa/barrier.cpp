@@ -127,7 +127,8 @@ Step run_cluster_arrive(Warp& w, Instruction const& in) {
   Cluster& c = w.cluster();
   uint32_t again = w.cluster_arrived & w.active();
   if (again != 0) {
-    w.finding(in, __builtin_ctz(again), "cluster-barrier", "a thread arrives twice at the cluster's barrier without waiting");
+    w.finding(in, __builtin_ctz(again), "cluster-barrier",
+              "a thread arrives twice at the cluster's barrier without waiting");
   }
   w.cluster_arrived |= w.active();
   w.cluster_round = c.barrier_round;
@@ -147,7 +148,8 @@ Step run_cluster_wait(Warp& w, Instruction const& in) {
   Cluster& c = w.cluster();
   uint32_t without = w.active() & ~w.cluster_arrived;
   if (without != 0) {
-    w.finding(in, __builtin_ctz(without), "cluster-barrier", "barrier.cluster.wait without barrier.cluster.arrive before it");
+    w.finding(in, __builtin_ctz(without), "cluster-barrier",
+              "barrier.cluster.wait without barrier.cluster.arrive before it");
     return Step::kNext;
   }
   if (c.barrier_round == w.cluster_round) complete_cluster_barrier(c);

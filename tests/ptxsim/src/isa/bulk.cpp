@@ -1,6 +1,8 @@
 #include "isa/bulk.h"
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <set>
 
 #include "isa/memory_modifiers.h"
@@ -18,6 +20,7 @@ struct Tickets {
 struct Groups {
   std::vector<uint64_t> current[kWarpSize];
   std::deque<std::vector<uint64_t>> committed[kWarpSize];
+  std::map<uint64_t, uint32_t> times;  // of the operations on the clock of the CTA's copies
 };
 
 Tickets& tickets(Cluster& c) {
@@ -59,7 +62,15 @@ Step run_wait(Warp& w, Instruction const& in) {
       }
       return true;
     };
-    while (!mine.empty() && mine.size() > static_cast<size_t>(in.aux) && done(mine.front())) mine.pop_front();
+    // The warp learns that the copies have read (or are done).
+    size_t const party = w.cta().party(Agent::kTensorCopy);
+    for (size_t i = 0; i + static_cast<size_t>(in.aux) < mine.size(); ++i) {
+      for (uint64_t ticket : mine[i]) w.clock.set(party, std::max(w.clock[party], g.times[ticket]));
+    }
+    while (!mine.empty() && mine.size() > static_cast<size_t>(in.aux) && done(mine.front())) {
+      for (uint64_t ticket : mine.front()) g.times.erase(ticket);
+      mine.pop_front();
+    }
   }
   return Step::kNext;
 }
@@ -166,7 +177,9 @@ uint64_t bulk_group_add(Warp& w, int lane) {
   uint64_t ticket = t.next++;
   t.unread.insert(ticket);
   t.undone.insert(ticket);
-  groups(w).current[lane].push_back(ticket);
+  Groups& g = groups(w);
+  g.current[lane].push_back(ticket);
+  g.times[ticket] = w.cta().agent_time[static_cast<int>(Agent::kTensorCopy)];
   return ticket;
 }
 
@@ -191,7 +204,8 @@ Handler decode_bulk(Decoder& d) {
   }
   auto bulk = std::make_shared<Bulk>();
   d.instruction().data = bulk;
-  bool reduce = d.has("add") || d.has("min") || d.has("max") || d.has("inc") || d.has("dec") || d.has("and") || d.has("or");
+  bool reduce =
+      d.has("add") || d.has("min") || d.has("max") || d.has("inc") || d.has("dec") || d.has("and") || d.has("or");
   if (reduce) return d.fail("bulk reductions");
   if (d.take("prefetch")) {
     bulk->way = Bulk::Way::kPrefetch;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "isa/elementwise.h"
 #include "engine/grid.h"
+#include "isa/elementwise.h"
 
 namespace ptxsim {
 namespace {
@@ -94,7 +94,10 @@ Step run_shuffle(Warp& w, Instruction const& in) {
     uint32_t c = static_cast<uint32_t>(w.value(in.operands[3], lane));
     int clamp = static_cast<int>(c & 31), segment = static_cast<int>(c >> 8 & 31);
     int most = (lane & segment) | (clamp & ~segment), least = lane & segment;
-    int from = in.variant == 0 ? lane - b : in.variant == 1 ? lane + b : in.variant == 2 ? lane ^ b : least | (b & ~segment);
+    int from = in.variant == 0   ? lane - b
+               : in.variant == 1 ? lane + b
+               : in.variant == 2 ? lane ^ b
+                                 : least | (b & ~segment);
     bool valid = in.variant == 0 ? from >= most : from <= most;
     if (!valid) from = lane;
     in_range |= static_cast<uint32_t>(valid) << lane;
@@ -102,7 +105,8 @@ Step run_shuffle(Warp& w, Instruction const& in) {
     if (!present || (poison >> from & 1)) bad |= 1u << lane;
     result[lane] = values[from & 31];
   }
-  for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1) w.set(to, __builtin_ctz(rest), result[__builtin_ctz(rest)]);
+  for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1)
+    w.set(to, __builtin_ctz(rest), result[__builtin_ctz(rest)]);
   if (bad != 0 && to.poison != 0) w.poison_masks[to.poison] |= bad;
   if (pair) w.set_predicate(in.operands[0].elements[1], in_range);
   return Step::kNext;

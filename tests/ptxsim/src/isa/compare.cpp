@@ -127,8 +127,8 @@ Step run_set(Warp& w, Instruction const& in) {
 
 template <class T, bool kFtz, bool kSet, int... kRelations>
 Handler pick(int relation, std::integer_sequence<int, kRelations...>) {
-  static constexpr Handler kTable[] = {
-      (kSet ? run_set<T, kFtz, static_cast<Relation>(kRelations)> : run_setp<T, kFtz, static_cast<Relation>(kRelations)>)...};
+  static constexpr Handler kTable[] = {(kSet ? run_set<T, kFtz, static_cast<Relation>(kRelations)>
+                                             : run_setp<T, kFtz, static_cast<Relation>(kRelations)>)...};
   return relation < static_cast<int>(sizeof...(kRelations)) ? kTable[relation] : nullptr;
 }
 
@@ -279,8 +279,10 @@ Handler decode_slct(Decoder& d) {
   Type type, by;
   if (!d.take_type(&type) || !d.take_type(&by)) return d.fail("no types");
   if (by.letter == 'f') {
-    if (type.bytes == 4) return elementwise<SlctFloat<uint32_t>, uint32_t, uint32_t, uint32_t, float>(d, Class::kCompare);
-    if (type.bytes == 8) return elementwise<SlctFloat<uint64_t>, uint64_t, uint64_t, uint64_t, float>(d, Class::kCompare);
+    if (type.bytes == 4)
+      return elementwise<SlctFloat<uint32_t>, uint32_t, uint32_t, uint32_t, float>(d, Class::kCompare);
+    if (type.bytes == 8)
+      return elementwise<SlctFloat<uint64_t>, uint64_t, uint64_t, uint64_t, float>(d, Class::kCompare);
     return d.fail("this size");
   }
   if (type.bytes == 4) return elementwise<Slct<uint32_t>, uint32_t, uint32_t, uint32_t, int32_t>(d, Class::kCompare);

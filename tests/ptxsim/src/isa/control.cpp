@@ -38,8 +38,8 @@ Step run_indexed_branch(Warp& w, Instruction const& in) {
     }
     left &= ~same;
     if (index >= targets.size()) {
-      w.finding(in, __builtin_ctz(same), "branch-index", "index " + std::to_string(index) + " of " +
-                                                              std::to_string(targets.size()) + " targets");
+      w.finding(in, __builtin_ctz(same), "branch-index",
+                "index " + std::to_string(index) + " of " + std::to_string(targets.size()) + " targets");
       index = 0;
     }
     Group to;
@@ -79,8 +79,8 @@ Step run_sleep(Warp& w, Instruction const&) {
 
 Step run_registers(Warp& w, Instruction const& in) {
   if (in.aux < 24 || in.aux > 256 || in.aux % 8 != 0) {
-    w.finding(in, w.leader(), "setmaxnreg", "a register count of " + std::to_string(in.aux) +
-                                                " is not a multiple of 8 from 24 to 256");
+    w.finding(in, w.leader(), "setmaxnreg",
+              "a register count of " + std::to_string(in.aux) + " is not a multiple of 8 from 24 to 256");
   }
   return Step::kNext;
 }

@@ -12,7 +12,9 @@ namespace ptxsim {
 namespace {
 
 template <class D, class S>
-struct Plain { static D apply(S v) { return static_cast<D>(v); } };
+struct Plain {
+  static D apply(S v) { return static_cast<D>(v); }
+};
 template <class D, class S>
 struct Saturate {
   static D apply(S v) {
@@ -57,18 +59,30 @@ Handler integer_conversion(Decoder& d, Type to, Type from) {
 }
 
 // The frequent ones, whole warps at a time.
-struct HalfToFloat { static float apply(uint16_t v) { return canonical(_cvtsh_ss(v)); } };
-struct BrainToFloat { static float apply(uint16_t v) { return canonical(bf16_value(v)); } };
+struct HalfToFloat {
+  static float apply(uint16_t v) { return canonical(_cvtsh_ss(v)); }
+};
+struct BrainToFloat {
+  static float apply(uint16_t v) { return canonical(bf16_value(v)); }
+};
 uint16_t half_of(float v) { return v != v ? 0x7FFF : _cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT); }
 uint16_t brain_of(float v) {
   uint32_t bits = float_bits(v);
   uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
   return static_cast<uint16_t>((bits & 0x7FFFFFFF) > 0x7F800000 ? 0x7FFF : rounded);
 }
-struct FloatToHalf { static uint16_t apply(float v) { return half_of(v); } };
-struct FloatToBrain { static uint16_t apply(float v) { return brain_of(v); } };
-struct FloatsToHalves { static uint32_t apply(float a, float b) { return half_of(b) | uint32_t{half_of(a)} << 16; } };
-struct FloatsToBrains { static uint32_t apply(float a, float b) { return brain_of(b) | uint32_t{brain_of(a)} << 16; } };
+struct FloatToHalf {
+  static uint16_t apply(float v) { return half_of(v); }
+};
+struct FloatToBrain {
+  static uint16_t apply(float v) { return brain_of(v); }
+};
+struct FloatsToHalves {
+  static uint32_t apply(float a, float b) { return half_of(b) | uint32_t{half_of(a)} << 16; }
+};
+struct FloatsToBrains {
+  static uint32_t apply(float a, float b) { return brain_of(b) | uint32_t{brain_of(a)} << 16; }
+};
 template <bool kFtz>
 struct SaturateFloat {
   static float apply(float v) { return v > 0 ? (v < 1 ? (kFtz ? flush(v) : v) : 1.0f) : 0.0f; }
@@ -80,8 +94,8 @@ enum class Format : uint8_t { kF64, kF32, kF16, kBf16, kTf32, kE4m3, kE5m2, kE2m
 struct Conversion {
   Format to = Format::kF32, from = Format::kF32;
   Type integer_to, integer_from;
-  int elements = 1;           // of the result
-  bool packed_source = false; // the source holds both elements in one register
+  int elements = 1;            // of the result
+  bool packed_source = false;  // the source holds both elements in one register
   RoundMode rounding = RoundMode::kNearestEven;
   bool to_integral = false, ftz = false, sat = false, satfinite = false, relu = false;
 };
@@ -232,7 +246,8 @@ Step run_integer_to_float(Warp& w, Instruction const& in) {
     int lane = __builtin_ctz(rest);
     uint64_t bits = w.value(in.operands[1], lane) << unused;
     bool negative = c.integer_from.letter == 's' && static_cast<int64_t>(bits) < 0;
-    uint64_t magnitude = c.integer_from.letter == 's' ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused) : bits >> unused;
+    uint64_t magnitude =
+        c.integer_from.letter == 's' ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused) : bits >> unused;
     if (negative) magnitude = 0 - magnitude;
     // 64 bits do not fit a double: what is lost only matters as "not exactly".
     double v = static_cast<double>(magnitude >> 12) * 4096.0;
@@ -250,10 +265,10 @@ struct Name {
   Format format;
   int elements;
 };
-constexpr Name kNames[] = {{"f64", Format::kF64, 1},       {"f32", Format::kF32, 1},       {"f16", Format::kF16, 1},
-                           {"bf16", Format::kBf16, 1},     {"tf32", Format::kTf32, 1},     {"f16x2", Format::kF16, 2},
-                           {"bf16x2", Format::kBf16, 2},   {"e4m3x2", Format::kE4m3, 2},   {"e5m2x2", Format::kE5m2, 2},
-                           {"e2m1x2", Format::kE2m1, 2},   {"e2m3x2", Format::kE2m3, 2},   {"e3m2x2", Format::kE3m2, 2},
+constexpr Name kNames[] = {{"f64", Format::kF64, 1},      {"f32", Format::kF32, 1},     {"f16", Format::kF16, 1},
+                           {"bf16", Format::kBf16, 1},    {"tf32", Format::kTf32, 1},   {"f16x2", Format::kF16, 2},
+                           {"bf16x2", Format::kBf16, 2},  {"e4m3x2", Format::kE4m3, 2}, {"e5m2x2", Format::kE5m2, 2},
+                           {"e2m1x2", Format::kE2m1, 2},  {"e2m3x2", Format::kE2m3, 2}, {"e3m2x2", Format::kE3m2, 2},
                            {"ue8m0x2", Format::kUe8m0, 2}};
 
 // The next type among the modifiers, a floating one or an integer.
@@ -282,7 +297,8 @@ Handler fast_form(Decoder& d, Conversion const& c) {
     if (c.from == Format::kBf16) return elementwise<BrainToFloat, float, uint16_t>(d, Class::kConvert);
   }
   if (c.from != Format::kF32) return nullptr;
-  if (c.sat) return c.to == Format::kF32 ? elementwise<SaturateFloat<false>, float, float>(d, Class::kConvert) : nullptr;
+  if (c.sat)
+    return c.to == Format::kF32 ? elementwise<SaturateFloat<false>, float, float>(d, Class::kConvert) : nullptr;
   if (c.to == Format::kF16) {
     return c.elements == 2 ? elementwise<FloatsToHalves, uint32_t, float, float>(d, Class::kConvert)
                            : elementwise<FloatToHalf, uint16_t, float>(d, Class::kConvert);
@@ -310,7 +326,8 @@ Handler decode_cvt(Decoder& d) {
   c.satfinite = d.take("satfinite");
   c.relu = d.take("relu");
   int source_elements = 1;
-  if (!take_format(d, &c.to, &c.integer_to, &c.elements) || !take_format(d, &c.from, &c.integer_from, &source_elements)) {
+  if (!take_format(d, &c.to, &c.integer_to, &c.elements) ||
+      !take_format(d, &c.from, &c.integer_from, &source_elements)) {
     return d.fail("types not known");
   }
   bool to_integer = c.to == Format::kInteger, from_integer = c.from == Format::kInteger;
@@ -325,7 +342,8 @@ Handler decode_cvt(Decoder& d) {
   if (Handler fast = to_integer || from_integer ? nullptr : fast_form(d, c)) return fast;
   if (to_integer && !c.to_integral) return d.fail("no rounding to an integer");
   bool widens = bits_of(c.from) <= bits_of(c.to);
-  if (!to_integer && !from_integer && rounding < 0 && !widens && c.to != Format::kUe8m0) return d.fail("no rounding mode");
+  if (!to_integer && !from_integer && rounding < 0 && !widens && c.to != Format::kUe8m0)
+    return d.fail("no rounding mode");
   d.instruction().data = std::make_shared<Conversion>(c);
   d.instruction().category = Class::kConvert;
   d.propagate();

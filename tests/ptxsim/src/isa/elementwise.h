@@ -89,8 +89,8 @@ Handler integer_binary(Decoder& d, Type type, Class category = Class::kInteger) 
 
 // Families that share opcodes (add, min, ...) are told apart by type.
 Handler integer_arithmetic(Decoder& d, std::string_view op, Type type);
-Handler float_arithmetic(Decoder& d, std::string_view op, Type type);   // f32 and f64
-Handler half_arithmetic(Decoder& d, std::string_view op, Type type);    // f16, bf16 and their pairs
+Handler float_arithmetic(Decoder& d, std::string_view op, Type type);  // f32 and f64
+Handler half_arithmetic(Decoder& d, std::string_view op, Type type);   // f16, bf16 and their pairs
 
 }  // namespace ptxsim
 

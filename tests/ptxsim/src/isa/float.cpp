@@ -72,7 +72,7 @@ struct Approximate {
                : kFunction == Curve::kLog2 ? std::log2(a)
                : kFunction == Curve::kSin  ? std::sin(a)
                : kFunction == Curve::kCos  ? std::cos(a)
-                                              : std::tanh(a);
+                                           : std::tanh(a);
     return finish<kFtz, false>(static_cast<float>(r));
   }
 };
@@ -120,17 +120,39 @@ struct Extremum3 {
   static float apply(float a, float b, float c) { return Two::apply(Two::apply(a, b), c); }
 };
 
-struct AddDouble { static double apply(double a, double b) { return a + b; } };
-struct SubDouble { static double apply(double a, double b) { return a - b; } };
-struct MulDouble { static double apply(double a, double b) { return a * b; } };
-struct FmaDouble { static double apply(double a, double b, double c) { return __builtin_fma(a, b, c); } };
-struct DivDouble { static double apply(double a, double b) { return a / b; } };
-struct ReciprocalDouble { static double apply(double a) { return 1.0 / a; } };
-struct SqrtDouble { static double apply(double a) { return std::sqrt(a); } };
-struct NegDouble { static double apply(double a) { return -a; } };
-struct AbsDouble { static double apply(double a) { return std::fabs(a); } };
-struct MinDouble { static double apply(double a, double b) { return std::fmin(a, b); } };
-struct MaxDouble { static double apply(double a, double b) { return std::fmax(a, b); } };
+struct AddDouble {
+  static double apply(double a, double b) { return a + b; }
+};
+struct SubDouble {
+  static double apply(double a, double b) { return a - b; }
+};
+struct MulDouble {
+  static double apply(double a, double b) { return a * b; }
+};
+struct FmaDouble {
+  static double apply(double a, double b, double c) { return __builtin_fma(a, b, c); }
+};
+struct DivDouble {
+  static double apply(double a, double b) { return a / b; }
+};
+struct ReciprocalDouble {
+  static double apply(double a) { return 1.0 / a; }
+};
+struct SqrtDouble {
+  static double apply(double a) { return std::sqrt(a); }
+};
+struct NegDouble {
+  static double apply(double a) { return -a; }
+};
+struct AbsDouble {
+  static double apply(double a) { return std::fabs(a); }
+};
+struct MinDouble {
+  static double apply(double a, double b) { return std::fmin(a, b); }
+};
+struct MaxDouble {
+  static double apply(double a, double b) { return std::fmax(a, b); }
+};
 
 template <template <Rounding, bool, bool> class Op, class... A>
 struct Choose {

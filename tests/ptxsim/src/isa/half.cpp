@@ -86,8 +86,12 @@ struct Extremum {
   }
 };
 
-struct Negate { static uint16_t apply(uint16_t a) { return a ^ 0x8000; } };
-struct Magnitude { static uint16_t apply(uint16_t a) { return a & 0x7FFF; } };
+struct Negate {
+  static uint16_t apply(uint16_t a) { return a ^ 0x8000; }
+};
+struct Magnitude {
+  static uint16_t apply(uint16_t a) { return a & 0x7FFF; }
+};
 
 template <class F, int kFunction>
 struct Approximate {
@@ -119,7 +123,8 @@ Handler binary(Decoder& d, bool pair) {
 }
 template <class Op>
 Handler ternary(Decoder& d, bool pair) {
-  return pair ? elementwise<Pair<Op, uint32_t, uint32_t, uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(d, Class::kHalf)
+  return pair ? elementwise<Pair<Op, uint32_t, uint32_t, uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t>(
+                    d, Class::kHalf)
               : elementwise<Op, uint16_t, uint16_t, uint16_t, uint16_t>(d, Class::kHalf);
 }
 

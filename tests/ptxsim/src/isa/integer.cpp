@@ -11,52 +11,86 @@ using Unsigned = std::make_unsigned_t<T>;
 template <class T>
 struct WiderOf;
 template <>
-struct WiderOf<int16_t> { using type = int32_t; };
+struct WiderOf<int16_t> {
+  using type = int32_t;
+};
 template <>
-struct WiderOf<uint16_t> { using type = uint32_t; };
+struct WiderOf<uint16_t> {
+  using type = uint32_t;
+};
 template <>
-struct WiderOf<int32_t> { using type = int64_t; };
+struct WiderOf<int32_t> {
+  using type = int64_t;
+};
 template <>
-struct WiderOf<uint32_t> { using type = uint64_t; };
+struct WiderOf<uint32_t> {
+  using type = uint64_t;
+};
 template <>
-struct WiderOf<int64_t> { using type = __int128; };
+struct WiderOf<int64_t> {
+  using type = __int128;
+};
 template <>
-struct WiderOf<uint64_t> { using type = unsigned __int128; };
+struct WiderOf<uint64_t> {
+  using type = unsigned __int128;
+};
 template <class T>
 using Wider = typename WiderOf<T>::type;
 
 // Sums and products wrap: computed unsigned, of at least 32 bits.
 template <class T>
-T wrap(uint64_t v) { return static_cast<T>(v); }
+T wrap(uint64_t v) {
+  return static_cast<T>(v);
+}
 
 template <class T>
-struct Add { static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) + Unsigned<T>(b)); } };
+struct Add {
+  static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) + Unsigned<T>(b)); }
+};
 template <>
-struct Add<uint32_t> { static uint32_t apply(uint32_t a, uint32_t b) { return a + b; } };
+struct Add<uint32_t> {
+  static uint32_t apply(uint32_t a, uint32_t b) { return a + b; }
+};
 template <class T>
-struct Sub { static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) - Unsigned<T>(b)); } };
+struct Sub {
+  static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) - Unsigned<T>(b)); }
+};
 template <>
-struct Sub<uint32_t> { static uint32_t apply(uint32_t a, uint32_t b) { return a - b; } };
+struct Sub<uint32_t> {
+  static uint32_t apply(uint32_t a, uint32_t b) { return a - b; }
+};
 template <class T>
-struct MulLow { static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) * Unsigned<T>(b)); } };
+struct MulLow {
+  static T apply(T a, T b) { return wrap<T>(uint64_t(Unsigned<T>(a)) * Unsigned<T>(b)); }
+};
 template <>
-struct MulLow<uint32_t> { static uint32_t apply(uint32_t a, uint32_t b) { return a * b; } };
+struct MulLow<uint32_t> {
+  static uint32_t apply(uint32_t a, uint32_t b) { return a * b; }
+};
 template <class T>
 struct MulHigh {
   static T apply(T a, T b) { return static_cast<T>((Wider<T>(a) * Wider<T>(b)) >> (8 * sizeof(T))); }
 };
 template <class T>
-struct MulWide { static Wider<T> apply(T a, T b) { return Wider<T>(a) * Wider<T>(b); } };
+struct MulWide {
+  static Wider<T> apply(T a, T b) { return Wider<T>(a) * Wider<T>(b); }
+};
 template <class T>
-struct MadLow { static T apply(T a, T b, T c) { return Add<T>::apply(MulLow<T>::apply(a, b), c); } };
+struct MadLow {
+  static T apply(T a, T b, T c) { return Add<T>::apply(MulLow<T>::apply(a, b), c); }
+};
 template <class T>
-struct MadHigh { static T apply(T a, T b, T c) { return Add<T>::apply(MulHigh<T>::apply(a, b), c); } };
+struct MadHigh {
+  static T apply(T a, T b, T c) { return Add<T>::apply(MulHigh<T>::apply(a, b), c); }
+};
 template <class T>
 struct MadWide {
   static Wider<T> apply(T a, T b, Wider<T> c) { return Add<Wider<T>>::apply(MulWide<T>::apply(a, b), c); }
 };
 // The low 24 bits of each factor.
-struct Mul24Unsigned { static uint32_t apply(uint32_t a, uint32_t b) { return (a & 0xFFFFFF) * (b & 0xFFFFFF); } };
+struct Mul24Unsigned {
+  static uint32_t apply(uint32_t a, uint32_t b) { return (a & 0xFFFFFF) * (b & 0xFFFFFF); }
+};
 struct Mul24Signed {
   static uint32_t apply(uint32_t a, uint32_t b) {
     return static_cast<uint32_t>((static_cast<int32_t>(a << 8) >> 8) * int64_t{static_cast<int32_t>(b << 8) >> 8});
@@ -80,17 +114,29 @@ struct Rem {
   }
 };
 template <class T>
-struct Min { static T apply(T a, T b) { return a < b ? a : b; } };
+struct Min {
+  static T apply(T a, T b) { return a < b ? a : b; }
+};
 template <class T>
-struct Max { static T apply(T a, T b) { return a > b ? a : b; } };
+struct Max {
+  static T apply(T a, T b) { return a > b ? a : b; }
+};
 template <class T>
-struct MinRelu { static T apply(T a, T b) { return std::max<T>(0, std::min(a, b)); } };
+struct MinRelu {
+  static T apply(T a, T b) { return std::max<T>(0, std::min(a, b)); }
+};
 template <class T>
-struct MaxRelu { static T apply(T a, T b) { return std::max<T>(0, std::max(a, b)); } };
+struct MaxRelu {
+  static T apply(T a, T b) { return std::max<T>(0, std::max(a, b)); }
+};
 template <class T>
-struct Neg { static T apply(T a) { return Sub<T>::apply(0, a); } };
+struct Neg {
+  static T apply(T a) { return Sub<T>::apply(0, a); }
+};
 template <class T>
-struct Abs { static T apply(T a) { return a < 0 ? Sub<T>::apply(0, a) : a; } };
+struct Abs {
+  static T apply(T a) { return a < 0 ? Sub<T>::apply(0, a) : a; }
+};
 template <class T>
 struct Sad {
   static T apply(T a, T b, T c) { return Add<T>::apply(c, a < b ? Sub<T>::apply(b, a) : Sub<T>::apply(a, b)); }

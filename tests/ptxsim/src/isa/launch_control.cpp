@@ -63,7 +63,8 @@ Step run_first_cta(Warp& w, Instruction const& in) {
     int lane = __builtin_ctz(rest);
     uint64_t both[2];
     w.value128(in.operands[1], lane, both);
-    uint32_t const at[3] = {static_cast<uint32_t>(both[0]), static_cast<uint32_t>(both[0] >> 32), static_cast<uint32_t>(both[1])};
+    uint32_t const at[3] = {static_cast<uint32_t>(both[0]), static_cast<uint32_t>(both[0] >> 32),
+                            static_cast<uint32_t>(both[1])};
     if ((both[1] >> 32) != 1) {
       w.finding(in, lane, "cancel-not-successful", "get_first_ctaid of a try_cancel that did not succeed");
     }

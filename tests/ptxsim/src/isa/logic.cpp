@@ -7,18 +7,30 @@ namespace ptxsim {
 namespace {
 
 template <class T>
-struct And { static T apply(T a, T b) { return a & b; } };
+struct And {
+  static T apply(T a, T b) { return a & b; }
+};
 template <class T>
-struct Or { static T apply(T a, T b) { return a | b; } };
+struct Or {
+  static T apply(T a, T b) { return a | b; }
+};
 template <class T>
-struct Xor { static T apply(T a, T b) { return a ^ b; } };
+struct Xor {
+  static T apply(T a, T b) { return a ^ b; }
+};
 template <class T>
-struct Not { static T apply(T a) { return static_cast<T>(~a); } };
+struct Not {
+  static T apply(T a) { return static_cast<T>(~a); }
+};
 template <class T>
-struct Cnot { static T apply(T a) { return a == 0; } };
+struct Cnot {
+  static T apply(T a) { return a == 0; }
+};
 // Shifts beyond the width give zero, or the sign.
 template <class T>
-struct ShiftLeft { static T apply(T a, uint32_t n) { return n >= 8 * sizeof(T) ? 0 : static_cast<T>(a << n); } };
+struct ShiftLeft {
+  static T apply(T a, uint32_t n) { return n >= 8 * sizeof(T) ? 0 : static_cast<T>(a << n); }
+};
 template <class T>
 struct ShiftRight {
   static T apply(T a, uint32_t n) {
@@ -66,9 +78,9 @@ struct Permute {
 template <int kMode>
 struct PermuteMode {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t selector) {
-    static constexpr uint16_t kTable[6][4] = {
-        {0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123}, {0x0000, 0x1111, 0x2222, 0x3333},
-        {0x3210, 0x3211, 0x3222, 0x3333}, {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
+    static constexpr uint16_t kTable[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
+                                              {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
+                                              {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
     return Permute::apply(a, b, kTable[kMode][selector & 3]);
   }
 };
@@ -113,7 +125,9 @@ struct Reverse {
   }
 };
 template <class T>
-struct CountOnes { static uint32_t apply(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); } };
+struct CountOnes {
+  static uint32_t apply(T a) { return static_cast<uint32_t>(__builtin_popcountll(a)); }
+};
 template <class T>
 struct LeadingZeros {
   static uint32_t apply(T a) {
@@ -221,7 +235,8 @@ Handler permute(Decoder& d) {
 
 Handler field(Decoder& d, Type type, bool insert) {
   if (insert) {
-    if (type.bytes == 4) return elementwise<InsertField<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>(d, Class::kLogic);
+    if (type.bytes == 4)
+      return elementwise<InsertField<uint32_t>, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t>(d, Class::kLogic);
     return elementwise<InsertField<uint64_t>, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>(d, Class::kLogic);
   }
   bool is_signed = type.letter == 's';

@@ -7,11 +7,11 @@ namespace {
 
 struct Form {
   Space space = Space::kGeneric;
-  bool has_state = false;   // operand 0 receives the state
-  bool expect = false;      // .expect_tx
+  bool has_state = false;  // operand 0 receives the state
+  bool expect = false;     // .expect_tx
   bool drop = false;
   bool parity = false;
-  bool may_wait = false;    // try_wait
+  bool may_wait = false;  // try_wait
   bool relaxed = false;
   int64_t count = 1;
   int count_operand = -1, bytes_operand = -1;
@@ -48,9 +48,12 @@ Step run_arrive(Warp& w, Instruction const& in) {
   Operand const& where = in.operands[form.has_state ? 1 : 0];
   each(w, in, form, where, [&](int lane, Cta& cta, uint32_t offset) {
     if (form.expect) {
-      mbarrier_expect_tx(w, in, lane, cta, offset, static_cast<uint32_t>(w.value(in.operands[form.bytes_operand], lane)));
+      mbarrier_expect_tx(w, in, lane, cta, offset,
+                         static_cast<uint32_t>(w.value(in.operands[form.bytes_operand], lane)));
     }
-    int64_t count = form.count_operand >= 0 ? static_cast<int64_t>(static_cast<uint32_t>(w.value(in.operands[form.count_operand], lane))) : 1;
+    int64_t count = form.count_operand >= 0
+                        ? static_cast<int64_t>(static_cast<uint32_t>(w.value(in.operands[form.count_operand], lane)))
+                        : 1;
     auto found = cta.mbarriers.find(offset);
     uint64_t phase = found == cta.mbarriers.end() ? 0 : found->second.phase;
     if (form.drop && found != cta.mbarriers.end()) found->second.expected -= count;
@@ -103,8 +106,8 @@ Step run_wait(Warp& w, Instruction const& in) {
 
 Handler decode_mbarrier(Decoder& d) {
   auto form = std::make_shared<Form>();
-  int what = d.take_one_of({"init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
-                            "pending_count"});
+  int what = d.take_one_of(
+      {"init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait", "pending_count"});
   if (what < 0) return d.fail("this form");
   Ordering order = take_ordering(d);
   form->relaxed = order == Ordering::kRelaxed;

@@ -8,10 +8,27 @@ namespace ptxsim {
 
 // Modifiers that say how a value travels through caches change nothing here.
 void take_cache_modifiers(Decoder& d) {
-  static constexpr std::string_view kHints[] = {
-      "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate", "L2::evict_normal",
-      "L2::evict_first", "L2::evict_last", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "ca", "cg", "cs", "lu", "cv",
-      "wb", "wt", "nc", "unified"};
+  static constexpr std::string_view kHints[] = {"L1::evict_normal",
+                                                "L1::evict_unchanged",
+                                                "L1::evict_first",
+                                                "L1::evict_last",
+                                                "L1::no_allocate",
+                                                "L2::evict_normal",
+                                                "L2::evict_first",
+                                                "L2::evict_last",
+                                                "L2::cache_hint",
+                                                "L2::64B",
+                                                "L2::128B",
+                                                "L2::256B",
+                                                "ca",
+                                                "cg",
+                                                "cs",
+                                                "lu",
+                                                "cv",
+                                                "wb",
+                                                "wt",
+                                                "nc",
+                                                "unified"};
   for (std::string_view hint : kHints) d.take(hint);
 }
 
@@ -145,8 +162,8 @@ Step run_store(Warp& w, Instruction const& in) {
       continue;
     }
     for (uint32_t e = 0; e < access.elements; ++e) {
-      w.write(in, lane, access.space, address + e * access.type.bytes, access.type.bytes, buffer + e * access.type.bytes,
-              w.poison(from.elements[e]) >> lane & 1);
+      w.write(in, lane, access.space, address + e * access.type.bytes, access.type.bytes,
+              buffer + e * access.type.bytes, w.poison(from.elements[e]) >> lane & 1);
     }
   }
   return Step::kNext;

@@ -7,7 +7,9 @@ namespace ptxsim {
 namespace {
 
 template <class T>
-struct Copy { static T apply(T a) { return a; } };
+struct Copy {
+  static T apply(T a) { return a; }
+};
 
 Step run_move_predicate(Warp& w, Instruction const& in) {
   w.set_predicate(in.operands[0], w.predicate(in.operands[1]));
@@ -60,7 +62,8 @@ Step run_unpack(Warp& w, Instruction const& in) {
 
 Step run_clock(Warp& w, Instruction const& in) {
   uint64_t now = static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
   for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1) {
     w.set(in.operands[0], __builtin_ctz(rest), in.variant ? now >> 32 : now);
   }
@@ -75,9 +78,15 @@ Step run_explicit_cluster(Warp& w, Instruction const& in) {
 constexpr uint64_t window_base(uint64_t window) { return window << kWindowShift; }
 
 template <uint64_t kWindow>
-struct ToGeneric { static uint64_t apply(uint64_t a) { return a | window_base(kWindow); } };
-struct FromGeneric { static uint64_t apply(uint64_t a) { return a & (window_base(1) - 1); } };
-struct FromGeneric32 { static uint32_t apply(uint32_t a) { return a; } };
+struct ToGeneric {
+  static uint64_t apply(uint64_t a) { return a | window_base(kWindow); }
+};
+struct FromGeneric {
+  static uint64_t apply(uint64_t a) { return a & (window_base(1) - 1); }
+};
+struct FromGeneric32 {
+  static uint32_t apply(uint32_t a) { return a; }
+};
 
 // An address of the own CTA is one of the cluster's window as well. shared::cta holds only the own CTA's addresses.
 Step run_isspacep(Warp& w, Instruction const& in) {
@@ -101,8 +110,8 @@ Step run_mapa(Warp& w, Instruction const& in) {
     if (in.operands[1].kind == Operand::Kind::kAddress) address = w.address(in.operands[1], lane);
     uint32_t rank = static_cast<uint32_t>(w.value(in.operands[2], lane));
     if (rank >= w.cluster().size()) {
-      w.finding(in, lane, "bad-cta-rank", "rank " + std::to_string(rank) + " in a cluster of " +
-                                              std::to_string(w.cluster().size()) + " CTAs");
+      w.finding(in, lane, "bad-cta-rank",
+                "rank " + std::to_string(rank) + " in a cluster of " + std::to_string(w.cluster().size()) + " CTAs");
       rank = w.cta().rank();
     }
     uint64_t mapped = (address & ~(uint64_t{0xFF} << kSharedRankShift)) | uint64_t{rank} << kSharedRankShift;
@@ -111,7 +120,9 @@ Step run_mapa(Warp& w, Instruction const& in) {
   return Step::kNext;
 }
 
-struct RankOf { static uint32_t apply(uint64_t a) { return static_cast<uint32_t>(a >> kSharedRankShift & 0xFF); } };
+struct RankOf {
+  static uint32_t apply(uint64_t a) { return static_cast<uint32_t>(a >> kSharedRankShift & 0xFF); }
+};
 
 }  // namespace
 
@@ -151,7 +162,8 @@ Handler decode_mov(Decoder& d) {
 
 Handler decode_cvta(Decoder& d) {
   bool to = d.take("to");
-  int space = d.take_one_of({"global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"});
+  int space =
+      d.take_one_of({"global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry"});
   Type type;
   if (space < 0 || !d.take_type(&type)) return d.fail("no space");
   if (type.bytes == 4) return d.fail("32-bit generic addresses");
@@ -163,9 +175,11 @@ Handler decode_cvta(Decoder& d) {
 }
 
 Handler decode_isspacep(Decoder& d) {
-  int space = d.take_one_of({"global", "const", "shared::cta", "shared", "shared::cluster", "local", "param", "param::entry"});
+  int space =
+      d.take_one_of({"global", "const", "shared::cta", "shared", "shared::cluster", "local", "param", "param::entry"});
   if (space < 0 || !d.operands(2, 2)) return d.fail("no space");
-  static constexpr uint64_t kWindows[] = {0, 0, kSharedWindow, kSharedWindow, kSharedWindow, kLocalWindow, kParamWindow, kParamWindow};
+  static constexpr uint64_t kWindows[] = {
+      0, 0, kSharedWindow, kSharedWindow, kSharedWindow, kLocalWindow, kParamWindow, kParamWindow};
   d.instruction().aux = static_cast<int64_t>(kWindows[space]);
   d.instruction().variant = space == 2 || space == 3;
   d.instruction().category = Class::kMove;

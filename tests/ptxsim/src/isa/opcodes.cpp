@@ -57,10 +57,10 @@ Opcode const* find_opcode(std::string_view name) {
     auto add = [&](Handler (*decode)(Decoder&), std::initializer_list<std::string_view> names) {
       for (std::string_view n : names) table[n] = {n, decode};
     };
-    add(arithmetic, {"add", "sub", "mul", "mad", "fma", "div", "rem", "min", "max", "neg", "abs", "sad", "mul24", "rcp",
-                     "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "copysign"});
-    add(decode_logic, {"and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "brev", "popc",
-                       "clz", "bfind", "szext", "bmsk"});
+    add(arithmetic, {"add", "sub",   "mul", "mad",  "fma",   "div", "rem", "min", "max", "neg",  "abs",
+                     "sad", "mul24", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "copysign"});
+    add(decode_logic, {"and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "brev",
+                       "popc", "clz", "bfind", "szext", "bmsk"});
     add(decode_setp, {"setp", "set"});
     add(decode_selp, {"selp"});
     add(decode_slct, {"slct"});

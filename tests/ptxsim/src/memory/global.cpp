@@ -24,9 +24,7 @@ Allocation* GlobalMemory::allocate(size_t bytes, size_t alignment) {
   return result;
 }
 
-bool GlobalMemory::release(void* start) {
-  return allocations_.erase(reinterpret_cast<uint64_t>(start)) != 0;
-}
+bool GlobalMemory::release(void* start) { return allocations_.erase(reinterpret_cast<uint64_t>(start)) != 0; }
 
 Allocation const* GlobalMemory::find(uint64_t address) const {
   auto after = allocations_.upper_bound(address);
@@ -48,8 +46,9 @@ std::string GlobalMemory::describe(uint64_t address) const {
   bool behind = before_distance <= after_distance;
   Allocation const& a = behind ? *std::prev(after)->second : *after->second;
   std::snprintf(text, sizeof text, "%llu bytes %s an allocation of %llu bytes%s%s",
-                static_cast<unsigned long long>(behind ? before_distance : after_distance), behind ? "behind" : "before",
-                static_cast<unsigned long long>(a.bytes), a.name.empty() ? "" : ", variable ", a.name.c_str());
+                static_cast<unsigned long long>(behind ? before_distance : after_distance),
+                behind ? "behind" : "before", static_cast<unsigned long long>(a.bytes),
+                a.name.empty() ? "" : ", variable ", a.name.c_str());
   return text;
 }
 

@@ -63,14 +63,16 @@ bool SharedMemory::check_pending(Warp& w, Instruction const& in, int lane, uint3
   uint8_t all = 0;
   for (uint32_t i = offset; i < offset + count; ++i) all |= state_[i];
   if (all & kPending) {
-    w.finding(in, lane, "pending-write",
-              std::string(what) + " of " + range_text(offset, count) +
-                  " in shared memory, which an asynchronous copy is still writing: wait for its mbarrier or group first");
+    w.finding(
+        in, lane, "pending-write",
+        std::string(what) + " of " + range_text(offset, count) +
+            " in shared memory, which an asynchronous copy is still writing: wait for its mbarrier or group first");
     return false;
   }
   if (all & kMbarrier) {
-    w.finding(in, lane, "mbarrier-access",
-              std::string(what) + " of " + range_text(offset, count) + " in shared memory, where an mbarrier object lives");
+    w.finding(
+        in, lane, "mbarrier-access",
+        std::string(what) + " of " + range_text(offset, count) + " in shared memory, where an mbarrier object lives");
     return false;
   }
   return true;
@@ -96,7 +98,8 @@ bool SharedMemory::generic_read(Warp& w, Instruction const& in, int lane, uint32
   return every == 0;
 }
 
-void SharedMemory::generic_write(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count, bool undefined) {
+void SharedMemory::generic_write(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count,
+                                 bool undefined) {
   check_pending(w, in, lane, offset, count, "write");
   uint32_t me = static_cast<uint32_t>(w.cta().party(Agent::kWarp, w.number()));
   uint32_t now = w.clock[me] + 1;
@@ -105,9 +108,10 @@ void SharedMemory::generic_write(Warp& w, Instruction const& in, int lane, uint3
     Word& word = words_[i];
     if (word.sources != 0) {
       if (!reported) {
-        w.finding(in, lane, "store-source-overwritten",
-                  "write of " + range_text(offset, count) +
-                      " in shared memory, which an asynchronous store may still read: cp.async.bulk.wait_group.read first");
+        w.finding(
+            in, lane, "store-source-overwritten",
+            "write of " + range_text(offset, count) +
+                " in shared memory, which an asynchronous store may still read: cp.async.bulk.wait_group.read first");
       }
       reported = true;
     }
@@ -116,7 +120,8 @@ void SharedMemory::generic_write(Warp& w, Instruction const& in, int lane, uint3
     // Different bytes of a word may belong to different threads: only whole words are compared in time.
     bool whole = offset <= i * 4 && offset + count >= i * 4 + 4;
     if (whole) {
-      if (word.writer != 0 && word.writer - 1 != me && w.clock[word.writer - 1] < word.write_time) other = word.writer - 1;
+      if (word.writer != 0 && word.writer - 1 != me && w.clock[word.writer - 1] < word.write_time)
+        other = word.writer - 1;
       for (uint32_t p = 0; p < parties_; ++p) {
         if (reads[p] > w.clock[p] && p != me) other = p;
       }
@@ -167,8 +172,9 @@ bool SharedMemory::async_read(Warp& w, Instruction const& in, int lane, uint32_t
   if (!may_be_undefined) {
     for (uint32_t i = offset; i < offset + count && !undefined; ++i) undefined = (state_[i] & kWritten) == 0;
     if (undefined) {
-      w.finding(in, lane, "uninitialised",
-                "asynchronous read of " + range_text(offset, count) + " in shared memory, part of which was never written");
+      w.finding(
+          in, lane, "uninitialised",
+          "asynchronous read of " + range_text(offset, count) + " in shared memory, part of which was never written");
     }
   }
   return true;

@@ -48,11 +48,11 @@ class SharedMemory {
   // What is known of a word of four bytes (order and fences) and of each byte.
   struct Word {
     uint32_t writer = 0, write_time = 0;  // party + 1, and its clock then; 0: none
-    uint32_t fence_epoch = 0;  // of the writing lane then, of a generic write
+    uint32_t fence_epoch = 0;             // of the writing lane then, of a generic write
     uint8_t lane = 0;
     bool generic = false;
-    uint32_t reader = 0, read_time = 0;   // the last reader, likewise
-    uint16_t sources = 0;                 // stores of the asynchronous proxy that may still read it
+    uint32_t reader = 0, read_time = 0;  // the last reader, likewise
+    uint16_t sources = 0;                // stores of the asynchronous proxy that may still read it
   };
   enum : uint8_t { kWritten = 1, kPending = 2, kMbarrier = 4 };
   uint8_t& state(uint32_t offset) { return state_[offset]; }

@@ -87,11 +87,11 @@ struct Function {
   bool is_entry = false;
   std::vector<Variable*> parameters, results;
   std::vector<RegisterDeclaration> registers;
-  std::vector<Variable*> variables;                                 // shared, local and param variables declared inside
-  std::vector<Statement> body;                                      // empty for a declaration
-  std::vector<bool> is_target;                                      // a label stands before this statement
+  std::vector<Variable*> variables;                    // shared, local and param variables declared inside
+  std::vector<Statement> body;                         // empty for a declaration
+  std::vector<bool> is_target;                         // a label stands before this statement
   std::map<std::string_view, int32_t> branch_targets;  // a list's label: the statement "branchtargets" with its labels
-  uint32_t maxntid[3] = {0, 0, 0};                                  // 0: not given
+  uint32_t maxntid[3] = {0, 0, 0};                     // 0: not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t cluster[3] = {0, 0, 0};  // .reqnctapercluster
   bool explicit_cluster = false;

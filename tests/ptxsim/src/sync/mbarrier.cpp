@@ -38,8 +38,8 @@ void check_counts(Site const& who, Cta& cta, uint32_t offset, Mbarrier& m) {
     m.pending = 0;
   }
   if (m.transactions > kMaxCount || m.transactions < -kMaxCount) {
-    grid.finding(who, "mbarrier-transactions", "transaction count " + std::to_string(m.transactions) +
-                                                   " is out of range at " + place(cta, offset));
+    grid.finding(who, "mbarrier-transactions",
+                 "transaction count " + std::to_string(m.transactions) + " is out of range at " + place(cta, offset));
     m.transactions = 0;
   }
 }

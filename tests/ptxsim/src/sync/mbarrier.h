@@ -17,7 +17,7 @@ struct Mbarrier {
   Clock knowledge;                                // of those that arrived in completed phases
   Clock gathering;                                // of those that arrived in the current one
   bool waited = false, gathering_waited = false;  // one of them is ordered after griddepcontrol.wait
-  uint32_t init_party = 0, init_time = 0;  // who initialised it, and when on its clock
+  uint32_t init_party = 0, init_time = 0;         // who initialised it, and when on its clock
 };
 
 }  // namespace ptxsim
