@@ -53,6 +53,12 @@ inline float bf16_to_float(uint32_t bits) {
   return x;
 }
 
+inline float f16_to_float(uint32_t bits) {
+  __half_raw raw;
+  raw.x = static_cast<unsigned short>(bits);
+  return __half2float(__half(raw));
+}
+
 // mul.rn.bf16. The product is exact in fp32 unless it falls below 2^-149, where the kernels have none: rounded once.
 // The canonical NaN is 0x7FFF.
 inline uint32_t multiply_bf16(uint32_t a, uint32_t b) {

@@ -21,7 +21,7 @@ void run(Problem const& problem, int warps) {
   machine::grid_dim = dim3((units + kUnits - 1) / kUnits, (problem.m + Config::kTokens - 1) / Config::kTokens);
   int const blocks = static_cast<int>(machine::grid_dim.x * machine::grid_dim.y);
   for (int block = 0; block < blocks; ++block) {
-    machine::run_cluster(1, block, used * Config::kWarpBytes, [&] { fp4aot::mma_sync_gemm_kernel<Config>(args); });
+    machine::run_cluster(1, block, Config::shared_bytes(used), [&] { fp4aot::mma_sync_gemm_kernel<Config>(args); });
   }
   char name[64];
   std::snprintf(name, sizeof name, "mma_sync, %s, %d x %d, %d warps", kFormat == Format::kNvfp4 ? "nvfp4" : "mxfp4",

@@ -63,6 +63,8 @@ struct Problem {
     machine::operands.clear();
     for (auto const* bytes : {&a.codes, &b.codes, &a.scales, &b.scales})
       machine::operands.emplace_back(bytes->data(), bytes->data() + bytes->size());
+    auto const* const scale = reinterpret_cast<uint8_t const*>(&alpha);
+    machine::operands.emplace_back(scale, scale + sizeof alpha);
   }
 };
 

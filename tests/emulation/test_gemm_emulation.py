@@ -196,8 +196,22 @@ FAULTS = (
     Fault(
         "swapped operand",
         "mma_sync",
-        "mma_m16n8k16(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);",
-        "mma_m16n8k16(accumulator[strip][i], operand, tokens[i][w][2 * j + 1], tokens[i][w][2 * j]);",
+        "Operand::multiply(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);",
+        "Operand::multiply(accumulator[strip][i], operand, tokens[i][w][2 * j + 1], tokens[i][w][2 * j]);",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "scales of another unit",
+        "mma_sync",
+        "scales_[i - ahead] + 4 * ahead",
+        "scales_[i - ahead]",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "scale of the other half",
+        "mma_sync",
+        "kNvfp4 ? scales + half : scales",
+        "scales",
         WRONG_RESULT,
     ),
     Fault(

@@ -1,24 +1,23 @@
 // W4A4 for few activation rows: weights stream through each thread's own shared memory to the registers of mma.sync.
 //
-// A CTA owns kUnits * 8 weight rows and kTokenTiles * 8 activation rows; its warps share k in steps of 128 values, one step
-// a warp and turn, and add their sums through shared memory at the end. Nothing is shared before, so no warp waits for
-// another.
+// A CTA owns kUnits * 8 weight rows and kTokenTiles * 8 activation rows; its warps share k in steps of 128 values, one
+// step a warp and turn, and add their sums through shared memory at the end. Nothing is shared before, so no warp waits
+// for another.
 //
-// A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step, 16 bytes, of row g of each unit of 8 rows, and dequantises
-// both operands itself. The order along k is that of dequantize_word, the same for both.
-// Units follow each other through a block of 128 rows such that four of them, rows r, r + 32, r + 64 and r + 96, have their
-// scales in neighbouring bytes.
+// A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step, 16 bytes, of row g of each unit of 8 rows, and
+// dequantises both operands itself. The order along k is that of dequantize_word, the same for both.
+// Units follow each other through a block of 128 rows such that four of them, rows r, r + 32, r + 64 and r + 96, have
+// their scales in neighbouring bytes.
 #ifndef FP4AOT_KERNELS_GEMM_MMA_SYNC_CUH_
 #define FP4AOT_KERNELS_GEMM_MMA_SYNC_CUH_
 
 #include "device/cp_async.cuh"
 #include "device/mbarrier.cuh"
-#include "device/mma_sync.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
 #include "kernels/gemm/args.h"
-#include "kernels/gemm/dequant.cuh"
 #include "kernels/gemm/epilogue.cuh"
+#include "kernels/gemm/mma_operand.cuh"
 
 namespace fp4aot {
 
@@ -28,7 +27,8 @@ struct MmaSyncConfig {
   static constexpr int kUnits = kUnitsValue;  // of 8 weight rows
   static constexpr int kTokenTiles = kTokenTilesValue;
   static constexpr int kRows = 8 * kUnits, kTokens = 8 * kTokenTiles;
-  static constexpr int kStrips = (kUnits + 1) / 2;  // 16-row operands
+  static constexpr int kStrips = (kUnits + 1) / 2;             // 16-row operands
+  static constexpr int kScaleUnits = kUnits % 4 == 0 ? 4 : 1;  // whose scales are neighbours in every CTA
   // What the registers of a thread allow.
   static constexpr int kMaxWarps = kTokenTiles == 1 || kUnits * kTokenTiles <= 8 ? 16
                                    : kUnits * kTokenTiles <= 16                  ? 12
@@ -43,7 +43,9 @@ struct MmaSyncConfig {
   static constexpr int kSlotBytes = kScaleOffset + kVectors * 128;
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
   static_assert(kWarpBytes >= kTokens * kRows * 4, "a warp's sums lie over its slots");
-  static_assert(kMaxWarps * kWarpBytes <= 227 * 1024);
+  // Slots or sums, and alpha: it comes with the first copies, as a load at the end would wait for memory.
+  __host__ __device__ static constexpr int shared_bytes(int warps) { return warps * kWarpBytes + 16; }
+  static_assert(shared_bytes(kMaxWarps) <= 227 * 1024);
 };
 
 // The row of unit `unit`'s row 0 in the matrix.
@@ -88,7 +90,9 @@ class StepReader {
       }
       codes_[i] = (weight ? b_codes : a_codes) +
                   code_offset(row, static_cast<int32_t>(weight ? args.b_stride : args.a_stride), t);
-      scales_[i] = (weight ? b_scales : a_scales) + scale_word_offset<kFormat>(row, atoms, t);
+      if (!weight || i % Config::kScaleUnits == 0) {
+        scales_[i] = (weight ? b_scales : a_scales) + scale_word_offset<kFormat>(row, atoms, t);
+      }
     }
   }
 
@@ -100,9 +104,11 @@ class StepReader {
     for (int i = 0; i < Config::kVectors; ++i) {
       bool const valid = inside && (i < Config::kUnits || (tokens_inside_ >> (i - Config::kUnits) & 1) != 0);
       cp_async16(code_slot + i * 512, codes_[i], valid);
-      cp_async4(scale_slot + i * 128, scales_[i], valid);
+      constexpr int kAhead = Config::kScaleUnits - 1;
+      int const ahead = i < Config::kUnits ? i & kAhead : 0;
+      cp_async4(scale_slot + i * 128, scales_[i - ahead] + 4 * ahead, valid);
       codes_[i] += stride_ * (Config::kStep / 2);
-      scales_[i] += stride_ * Config::kStepAtomBytes;
+      if (i >= Config::kUnits || (i & kAhead) == kAhead) scales_[i - ahead] += stride_ * Config::kStepAtomBytes;
     }
     left_ -= stride_ * Config::kStep;
   }
@@ -115,43 +121,45 @@ class StepReader {
   uint8_t const* scales_[Config::kVectors];
 };
 
-// Words [first, first + kWords) of row i of a slot, dequantised.
+// kWords words of row i of a slot, dequantised: all four, or two from `half` on.
 template <class Config, int kWords>
-__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int first,
+__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int half,
                                          uint32_t (&pairs)[kWords][4]) {
-  uint32_t words[kWords];
+  constexpr bool kNvfp4 = Config::kFormat == Format::kNvfp4;
+  uint32_t words[kWords], scales = scale_bytes + i * 128;
   if constexpr (kWords == 4) {
     uint4 const v = shared_load16(code_slot + i * 512);
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    scales = kNvfp4 ? shared_load2(scales) : shared_load1(scales);
   } else {
-    uint2 const v = shared_load8(code_slot + i * 512 + first * 4);
+    uint2 const v = shared_load8(code_slot + i * 512 + half * 8);
     words[0] = v.x, words[1] = v.y;
+    scales = shared_load1(kNvfp4 ? scales + half : scales);
   }
-  uint32_t const scales = scale_bytes + i * 128;
-  BlockFactors<Config::kFormat> const factors(Config::kFormat == Format::kNvfp4 ? shared_load2(scales)
-                                                                                : shared_load1(scales));
+  MmaOperand<Config::kFormat> const operand(scales);
 #pragma unroll
-  for (int w = 0; w < kWords; ++w) dequantize_word(words[w], factors.of_word(first + w), pairs[w]);
+  for (int w = 0; w < kWords; ++w) operand.dequantize(w, words[w], pairs[w]);
 }
 
 // scale_bytes: where the scale bytes of this thread for row 0 are.
 template <class Config>
 __device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale_bytes,
                                               float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
+  using Operand = MmaOperand<Config::kFormat>;
   constexpr int kWords = Config::kTokenTiles <= 2 ? 4 : 2;  // at once, as many as there are registers for
-#pragma unroll
-  for (int first = 0; first < 4; first += kWords) {
+#pragma unroll 1
+  for (int half = 0; half < 4 / kWords; ++half) {
     uint32_t tokens[Config::kTokenTiles][kWords][4];
 #pragma unroll
     for (int i = 0; i < Config::kTokenTiles; ++i) {
-      load_row<Config, kWords>(code_slot, scale_bytes, Config::kUnits + i, first, tokens[i]);
+      load_row<Config, kWords>(code_slot, scale_bytes, Config::kUnits + i, half, tokens[i]);
     }
 #pragma unroll
     for (int strip = 0; strip < Config::kStrips; ++strip) {
       uint32_t rows[2][kWords][4] = {};  // an odd last unit leaves zeros
-      load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip, first, rows[0]);
+      load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip, half, rows[0]);
       if (2 * strip + 1 < Config::kUnits)
-        load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, first, rows[1]);
+        load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, half, rows[1]);
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
 #pragma unroll
@@ -160,7 +168,7 @@ __device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale
                                        rows[1][w][2 * j + 1]};
 #pragma unroll
           for (int i = 0; i < Config::kTokenTiles; ++i) {
-            mma_m16n8k16(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);
+            Operand::multiply(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);
           }
         }
       }
@@ -180,6 +188,8 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
   int const steps = (args.k + Config::kStep - 1) / Config::kStep;
   StepReader<Config> reader(args, first_unit, first_token, warp, warps);
   uint32_t const slots = shared_address(sums) + warp * Config::kWarpBytes;
+  uint32_t const alpha = shared_address(sums) + warps * Config::kWarpBytes;
+  if (threadIdx.x == 0 && args.alpha != nullptr) cp_async4(alpha, args.alpha, true);
 #pragma unroll 1
   for (int i = 0; i < Config::kSlots; ++i) {
     uint32_t const slot = slots + i * Config::kSlotBytes;
@@ -217,13 +227,19 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
     }
   }
   __syncthreads();
+  float const scale = args.alpha != nullptr ? bits_float(shared_load4(alpha)) : 1.0f;
+#pragma unroll 1
   for (int i = threadIdx.x; i < kWarpFloats; i += blockDim.x) {
     int const token = first_token + i / Config::kRows, row = i % Config::kRows;
     int const column = unit_row(first_unit + row / 8) + row % 8;
     if (token >= args.m || column >= args.n) continue;
-    float sum[1] = {sums[i]};
-    for (int w = 1; w < warps; ++w) sum[0] += sums[w * kWarpFloats + i];
-    store_row<1>(args, BlockFactors<Config::kFormat>::kUnshift, token, column, sum);
+    float sum = 0.0f;
+#pragma unroll 4
+    for (int w = 0; w < warps; ++w) sum += sums[w * kWarpFloats + i];
+    float const bias = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column) : 0.0f;
+    // Unshifted first: alpha times 2^28 may overflow where the result does not.
+    float const x[1] = {scale * (MmaOperand<Config::kFormat>::kUnshift * sum) + bias};
+    with_output(args, [&](auto* d, auto) { store_outputs<false>(d + token * args.d_stride + column, x); });
   }
 }
 

@@ -13,7 +13,7 @@ cudaError_t prepare_mma_sync_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
     return cudaFuncSetAttribute(mma_sync_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                Config::kMaxWarps * Config::kWarpBytes);
+                                Config::shared_bytes(Config::kMaxWarps));
   });
 }
 
@@ -34,7 +34,7 @@ fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int
     dim3 const grid(static_cast<unsigned>((units + Config::kUnits - 1) / Config::kUnits),
                     static_cast<unsigned>((part.m + Config::kTokens - 1) / Config::kTokens));
     return launch({op, part.stream, part.flags, message}, reinterpret_cast<void const*>(mma_sync_gemm_kernel<Config>),
-                  grid, 32 * used, args, used * Config::kWarpBytes);
+                  grid, 32 * used, args, Config::shared_bytes(used));
   });
 }
 

@@ -1,0 +1,66 @@
+// FP4 operands of mma.sync, dequantised exactly in registers.
+//
+// NVFP4 in fp16: a code whose exponent and mantissa are moved to bits 11..9 of an fp16 is e2m1 * 2^-14 (subnormals
+// too), and its product with an e4m3 scale a multiple of 2^-24 below 1: exact, with no other factor, and the scale has a
+// conversion instruction. MXFP4 in bf16, whose range its scales need: dequant.cuh.
+// The order along k is that of dequantize_word for both.
+#ifndef FP4AOT_KERNELS_GEMM_MMA_OPERAND_CUH_
+#define FP4AOT_KERNELS_GEMM_MMA_OPERAND_CUH_
+
+#include "device/mma_sync.cuh"
+#include "device/packed.cuh"
+#include "kernels/gemm/dequant.cuh"
+
+namespace fp4aot {
+
+// 32 consecutive k of a row: constructed from their scale bytes in the low bits of `bytes` (NVFP4: 2, MXFP4: 1).
+// kUnshift: what a product of two operands is to be multiplied with.
+template <Format kFormat>
+struct MmaOperand;
+
+template <>
+struct MmaOperand<Format::kNvfp4> {
+  static constexpr float kUnshift = 268435456.0f;  // 2^(2 * 14)
+  uint32_t scales;                                 // of words 0 and 1, and of words 2 and 3
+
+  __device__ __forceinline__ explicit MmaOperand(uint32_t bytes) : scales(e4m3x2_to_f16x2(bytes)) {}
+
+  // Word 0..3 of the four that hold the codes.
+  __device__ __forceinline__ void dequantize(int word, uint32_t codes, uint32_t (&pairs)[4]) const {
+    // A nibble is moved twice, for its sign and for its magnitude, and what is not wanted of both masked off at once:
+    // even nibbles by multiplications, on another pipe than the masks; of odd ones the magnitude goes down by 3 bits.
+    constexpr uint32_t kSignAndMagnitude = 0x8E008E00u;
+    uint32_t const even = masked(codes, 0x0F0F0F0Fu), odd = masked(codes, 0xF0F0F0F0u), low = odd >> 3;
+    uint32_t const shifted[4] = {
+        masked_either(even << 12, even << 9, kSignAndMagnitude), masked_either(odd << 8, low << 8, kSignAndMagnitude),
+        masked_either(even << 4, even << 1, kSignAndMagnitude), masked_either(odd, low, kSignAndMagnitude)};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      pairs[i] = word < 2 ? multiply_f16x2<0>(shifted[i], scales) : multiply_f16x2<1>(shifted[i], scales);
+    }
+  }
+
+  static __device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_m16n8k16_f16(d, a, b0, b1);
+  }
+};
+
+template <>
+struct MmaOperand<Format::kMxfp4> {
+  static constexpr float kUnshift = BlockFactors<Format::kMxfp4>::kUnshift;
+  BlockFactors<Format::kMxfp4> factors;
+
+  __device__ __forceinline__ explicit MmaOperand(uint32_t bytes) : factors(bytes) {}
+
+  __device__ __forceinline__ void dequantize(int word, uint32_t codes, uint32_t (&pairs)[4]) const {
+    dequantize_word(codes, factors.of_word(word), pairs);
+  }
+
+  static __device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
+    mma_m16n8k16(d, a, b0, b1);
+  }
+};
+
+}  // namespace fp4aot
+
+#endif
