@@ -72,11 +72,15 @@ struct Tcgen05Gemm {
       kStore == Store::kElement ? 1 : static_cast<int>(store_alignment(kStore) / sizeof(T));
   using Fusion = AlphaBias<Output, kSwap ? 0 : 1, kSwap ? kM / (kTwoSm ? 2 : 1) : kN>;
 
+  // Tensor memory has 512 columns. Two accumulators of 256 overlap by one tile of the epilogue, and the scales of a step
+  // (at most 48 columns) take the room that this leaves: it must not be as narrow as the builder's own choice, 32.
+  using EpilogueTile = std::conditional_t<kN == 256, cute::Shape<cute::_128, cute::_64>,
+                                          cutlass::epilogue::collective::EpilogueTileAuto>;
+
   // The builder takes the tile of the instruction and halves the rows of a two-SM one itself.
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
-      cutlass::arch::Sm100, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-      cutlass::epilogue::collective::EpilogueTileAuto, float, float, void, OutputLayout, kAlignment, Output,
-      OutputLayout, kAlignment, EpilogueSchedule, Fusion>::CollectiveOp;
+      cutlass::arch::Sm100, cutlass::arch::OpClassTensorOp, Tile, Cluster, EpilogueTile, float, float, void,
+      OutputLayout, kAlignment, Output, OutputLayout, kAlignment, EpilogueSchedule, Fusion>::CollectiveOp;
   using Mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
       Arch, cutlass::arch::OpClassBlockScaledTensorOp, Element, RowMajor, 32, Element, ColumnMajor, 32, float, Tile,
       Cluster,
