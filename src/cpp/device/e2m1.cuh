@@ -6,7 +6,7 @@
 
 namespace fp4aot {
 
-// Eight e2m1 codes in a word, the lowest nibble first: e2m1_rn_satfinite(x[i] * r), as SoftwareE2m1. The instruction has
+// Eight e2m1 codes in a word, lowest nibble first: e2m1_rn_satfinite(x[i] * r), as SoftwareE2m1. The instruction has
 // formats.h's rules for every input: ties to even, magnitudes beyond 6 and infinity give 6, the sign is kept, for zero
 // too, and NaN gives +6. So that nothing is left to correct: a product that overflows saturates like any other.
 struct HardwareE2m1 {

@@ -1,4 +1,4 @@
-// The W4A4 kernels of sm100a: tcgen05.mma of one or two multiprocessors; few rows of A go where the instruction has few.
+// The W4A4 kernels of sm100a: tcgen05.mma of one or two multiprocessors; few rows of A go where it has few.
 #ifndef FP4AOT_IMAGES_SM100A_POLICY_H_
 #define FP4AOT_IMAGES_SM100A_POLICY_H_
 
@@ -9,7 +9,7 @@ namespace fp4aot {
 struct GemmPolicy {
   static constexpr int kSms = 148;         // if the device does not say
   static constexpr int kClusterCount = 4;  // of kClusters
-  // Rows are only appended: tactic numbers (cutlass_rule.h) come from the order. Times are estimates from the chip's peak
+  // Rows are only appended: tactic numbers (cutlass_rule.h) come from the order. Times are estimates from peak
   // rates, not measurements: a step takes what its products take, or what its operands take from L2, whichever is more.
   static constexpr CutlassTile kTiles[] = {
       // name, rows, columns, step, swap, ping-pong, multiprocessors, store, ns a step, ns a tile

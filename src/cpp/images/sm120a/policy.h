@@ -9,7 +9,7 @@ namespace fp4aot {
 struct GemmPolicy {
   static constexpr int kSms = 188;         // if the device does not say
   static constexpr int kClusterCount = 1;  // of kClusters
-  // Rows are only appended: tactic numbers (cutlass_rule.h) come from the order. Times are estimates from the chip's peak
+  // Rows are only appended: tactic numbers (cutlass_rule.h) come from the order. Times are estimates from peak
   // rates, not measurements: a step takes what its products take, or what its operands take from L2, whichever is more.
   static constexpr CutlassTile kTiles[] = {
       // name, rows, columns, step, swap, ping-pong, multiprocessors, store, ns a step, ns a tile

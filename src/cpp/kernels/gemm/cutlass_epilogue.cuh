@@ -1,4 +1,4 @@
-// d = alpha * accumulator + bias for CUTLASS's epilogues: a visitor that waits for the preceding kernels before it reads
+// d = alpha * accumulator + bias for CUTLASS's epilogues: a visitor that waits for preceding kernels before it reads
 // anything. CUTLASS's own linear combination reads alpha in warps that never wait.
 #ifndef FP4AOT_KERNELS_GEMM_CUTLASS_EPILOGUE_CUH_
 #define FP4AOT_KERNELS_GEMM_CUTLASS_EPILOGUE_CUH_

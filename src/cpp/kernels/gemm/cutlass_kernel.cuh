@@ -19,8 +19,8 @@
 
 namespace fp4aot {
 
-// What CUTLASS leaves to do for programmatic dependent launch. In all of its block-scaled kernels the warps that load A,
-// B and scales, and those that take tiles from the queue, wait; AlphaBias does it for those that store. Not all of them
+// What CUTLASS leaves to do for programmatic dependent launch. In its block-scaled kernels the warps that load A,
+// B and scales, and those that take tiles from the queue, wait; AlphaBias does it for those that store. Not all
 // let the next kernel start.
 template <class Base, bool kTriggers>
 struct PdlKernel : Base {
@@ -30,7 +30,7 @@ struct PdlKernel : Base {
   }
 };
 
-// The names say what a kernel is built on and its dynamic shared memory, for profilers and for the checks of the machine
+// The names say what a kernel is built on and its dynamic shared memory, for profilers and for checks of the machine
 // code.
 template <class Config, int kSharedBytes>
 __global__ void __launch_bounds__(Config::Kernel::MaxThreadsPerBlock, Config::Kernel::MinBlocksPerMultiprocessor)

@@ -92,8 +92,8 @@ template <Format kFormat>
 using MmaSyncElement = std::conditional_t<kFormat == Format::kNvfp4, cutlass::nv_float4_t<cutlass::float_e2m1_t>,
                                           cutlass::mx_float4_t<cutlass::float_e2m1_t>>;
 
-// kM x kN x kStep: a CTA's tile, of which 99 KiB of shared memory hold at least two. kPingPong: two groups of warps take
-// tiles in turn, one storing while the other multiplies; else both share a tile. kSwap: the kernel's A is our B, and D is
+// kM x kN x kStep: a CTA's tile, of which 99 KiB of shared memory hold two or more. kPingPong: two groups of warps take
+// tiles in turn, one storing while the other multiplies; else both share one. kSwap: the kernel's A is our B, and D is
 // stored from registers; else by TMA, which needs rows of D at multiples of 16 bytes.
 template <Format kFormat_, int kM, int kN, int kStep_, bool kPingPong, bool kSwap_, class T>
 struct MmaSyncGemm {

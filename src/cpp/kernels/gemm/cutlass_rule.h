@@ -35,7 +35,7 @@ struct CutlassTile {
 
 // Tactics, counted from 0 (the C ABI counts from 1):
 //   number = 64 * kernel + 16 * cluster + 8 * along_n + slices
-// kernel: in the image's table. cluster: in kClusters, times the multiprocessors that share a tile. along_n: neighbouring
+// kernel: in the image's table. cluster: in kClusters, times multiprocessors that share a tile. along_n: neighbouring
 // CTAs take tiles along the columns of the kernel's D, not the rows. slices: in kSlices, how many parts k is cut into;
 // each writes fp32 partial sums to the workspace, which a second kernel adds in a fixed order.
 constexpr int kTacticsAKernel = 64;
@@ -120,7 +120,7 @@ struct CutlassRule {
     return waves * (steps * tile.step_ns + tile.fixed_ns) + reduce;
   }
 
-  // Number of the cheapest kernel and slices, the first of equals. Its cluster is the smallest, and tiles are taken along
+  // Number of the cheapest kernel and slices, the first of equals. Its cluster is the smallest; tiles are taken along
   // the shorter side, so that CTAs at work together share what they load.
   // D's address is looked at last: whoever asks for the size of the workspace may not have it yet.
   static int32_t default_number(fp4aot_gemm_params const& p, int sms) {

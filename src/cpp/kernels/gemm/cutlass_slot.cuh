@@ -28,7 +28,7 @@ struct CutlassGemmSlot {
 
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
 
-  // Remembers a thread's latest answers: a call asks twice, and weighing all kernels takes longer than its other checks.
+  // Remembers a thread's latest answers: a call asks twice, and weighing all kernels takes longer than other checks.
   static int32_t default_tactic(void const* params) {
     fp4aot_gemm_params const& p = cast(params);
     struct Answer {

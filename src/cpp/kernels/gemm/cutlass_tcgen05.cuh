@@ -7,8 +7,8 @@
 
 namespace fp4aot {
 
-// The mainloop checks that rows of scales lie as far apart as its k asks; where k is cut into slices they lie as far apart
-// as the whole k asks (scale_layout). All other checks remain.
+// The mainloop checks that rows of scales lie as far apart as its k asks; where k is cut into slices they lie as far
+// apart as the whole k asks (scale_layout). All other checks remain.
 template <class Base, class ScaleConfig>
 struct SlicedKernel : Base {
   static bool can_implement(typename Base::Arguments args) {
@@ -41,7 +41,7 @@ struct Tcgen05Format<Format::kMxfp4> {
   using UltraTwoSm = cutlass::gemm::KernelTmaWarpSpecialized2SmBlockScaledMxNvf4UltraVs32Sm103;
 };
 
-// kM x kN: the tile of one tcgen05.mma, which two SMs share if kM is 256. kUltra: the K = 96 instructions, whose tile has
+// kM x kN: the tile of a tcgen05.mma, which two SMs share if kM is 256. kUltra: K = 96 instructions, whose tile has
 // 768 values along k. kSwap: the kernel's A is our B.
 template <Format kFormat_, int kM, int kN, bool kUltra, bool kSwap_, Store kStore, class T>
 struct Tcgen05Gemm {
@@ -72,7 +72,7 @@ struct Tcgen05Gemm {
       kStore == Store::kElement ? 1 : static_cast<int>(store_alignment(kStore) / sizeof(T));
   using Fusion = AlphaBias<Output, kSwap ? 0 : 1, kSwap ? kM / (kTwoSm ? 2 : 1) : kN>;
 
-  // Tensor memory has 512 columns. Two accumulators of 256 overlap by one tile of the epilogue, and the scales of a step
+  // Tensor memory has 512 columns. Two accumulators of 256 overlap by a tile of the epilogue, and the scales of a step
   // (at most 48 columns) take the room that this leaves: it must not be as narrow as the builder's own choice, 32.
   using EpilogueTile = std::conditional_t<kN == 256, cute::Shape<cute::_128, cute::_64>,
                                           cutlass::epilogue::collective::EpilogueTileAuto>;

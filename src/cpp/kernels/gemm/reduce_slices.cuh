@@ -1,4 +1,4 @@
-// The second half of a product that is cut along k: adds the slices' partial sums, always in the same order, and applies
+// The second half of a product that is cut along k: adds the slices' partial sums, always in one order, and applies
 // alpha and bias.
 #ifndef FP4AOT_KERNELS_GEMM_REDUCE_SLICES_CUH_
 #define FP4AOT_KERNELS_GEMM_REDUCE_SLICES_CUH_
