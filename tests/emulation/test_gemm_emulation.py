@@ -189,7 +189,7 @@ FAULTS = (
     Fault(
         "rows beyond m",
         "mma_sync",
-        "(tokens_inside_ >> (i - Config::kUnits) & 1) != 0",
+        "(tokens_inside_ >> tile & 1) != 0",
         "true",
         "read outside of the operands",
     ),
@@ -203,8 +203,8 @@ FAULTS = (
     Fault(
         "scales of another unit",
         "mma_sync",
-        "scales_[i - ahead] + 4 * ahead",
-        "scales_[i - ahead]",
+        "scales_[i / Config::kScaleUnits] + i % Config::kScaleUnits * 4",
+        "scales_[i / Config::kScaleUnits]",
         WRONG_RESULT,
     ),
     Fault(

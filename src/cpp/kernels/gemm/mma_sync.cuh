@@ -29,6 +29,8 @@ struct MmaSyncConfig {
   static constexpr int kRows = 8 * kUnits, kTokens = 8 * kTokenTiles;
   static constexpr int kStrips = (kUnits + 1) / 2;             // 16-row operands
   static constexpr int kScaleUnits = kUnits % 4 == 0 ? 4 : 1;  // whose scales are neighbours in every CTA
+  static constexpr int kScaleWords = kUnits / kScaleUnits;
+  static_assert(kTokens <= 32 && 32 % kTokens == 0, "a CTA's tokens have their scales in one column of words");
   // What the registers of a thread allow.
   static constexpr int kMaxWarps = kTokenTiles == 1 || kUnits * kTokenTiles <= 8 ? 16
                                    : kUnits * kTokenTiles <= 16                  ? 12
@@ -49,50 +51,50 @@ struct MmaSyncConfig {
 };
 
 // The row of unit `unit`'s row 0 in the matrix.
-__host__ __device__ constexpr int unit_row(int unit) {
+__host__ __device__ constexpr uint32_t unit_row(uint32_t unit) {
   return unit / 16 * kScaleAtomRows + unit % 4 * 32 + unit % 16 / 4 * 8;
 }
 
-// Offsets of what lane 4 * g + t reads in step 0: the 16 bytes of codes of a row, and the word with their scale bytes.
-FP4AOT_HOST_DEVICE int64_t code_offset(int row, int32_t stride, int t) { return int64_t{row} * stride + t * 16; }
-
-template <Format kFormat>
-FP4AOT_HOST_DEVICE int64_t scale_word_offset(int row, int32_t atoms, int t) {
-  int const atom = kFormat == Format::kNvfp4 ? t / 2 : 0;  // of the step
-  return int64_t{row / kScaleAtomRows} * (atoms * kScaleAtomBytes) + atom * kScaleAtomBytes + row % 32 * 16 +
-         row % kScaleAtomRows / 32 * 4;
-}
-
-// A thread's copies.
+// A thread's copies. Its lane is 4 * g + t. All of its set-up is in the way of the first copies: few instructions.
 template <class Config>
 class StepReader {
  public:
   static constexpr Format kFormat = Config::kFormat;
 
   // first_step: of the first copies. stride: steps from one to the next.
-  __device__ __forceinline__ StepReader(GemmArgs const& args, int first_unit, int first_token, int first_step,
-                                        int stride)
-      : left_(args.k - (threadIdx.x % 4 + first_step * 4) * 32), stride_(stride), tokens_inside_(0) {
-    int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    int const atoms = (args.k / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
-    uint8_t const* const b_codes = args.b_codes + first_step * (Config::kStep / 2);
-    uint8_t const* const b_scales = args.b_scales + int64_t{first_step} * Config::kStepAtomBytes;
-    uint8_t const* const a_codes = args.a_codes + first_step * (Config::kStep / 2);
-    uint8_t const* const a_scales = args.a_scales + int64_t{first_step} * Config::kStepAtomBytes;
+  __device__ __forceinline__ StepReader(GemmArgs const& args, uint32_t first_unit, uint32_t first_token,
+                                        uint32_t first_step, uint32_t stride)
+      : left_(args.k - static_cast<int32_t>((threadIdx.x % 4 + first_step * 4) * 32)),
+        stride_(stride),
+        tokens_inside_(0) {
+    uint32_t const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    uint32_t const row_block =  // bytes of scales
+        (static_cast<uint32_t>(args.k) / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns *
+        kScaleAtomBytes;
+    // From a row's first byte, or that of its row block's scales, to this thread's 16 bytes of codes, and to the word with
+    // its scale bytes.
+    uint32_t const code = first_step * (Config::kStep / 2) + t * 16;
+    uint32_t const scale =
+        first_step * Config::kStepAtomBytes + (kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes : 0);
+    uint64_t const b_stride = static_cast<uint32_t>(args.b_stride), a_stride = static_cast<uint32_t>(args.a_stride);
 #pragma unroll
-    for (int i = 0; i < Config::kVectors; ++i) {
-      bool const weight = i < Config::kUnits;
-      int row = weight ? unit_row(first_unit + i) + g : first_token + 8 * (i - Config::kUnits) + g;
-      if (weight) {
-        row = row < args.n ? row : 0;  // reaches only results that are not stored
-      } else if (row < args.m) {
-        tokens_inside_ |= 1u << (i - Config::kUnits);
+    for (int i = 0; i < Config::kUnits; ++i) {
+      uint32_t row = unit_row(first_unit + i);
+      if (row >= static_cast<uint32_t>(args.n)) row = 0;  // reaches only results that are not stored
+      codes_[i] = args.b_codes + (code + g * b_stride) + row * b_stride;
+      if (i % Config::kScaleUnits == 0) {
+        scales_[i / Config::kScaleUnits] = args.b_scales + (scale + g * 16) +
+                                           uint64_t{row / kScaleAtomRows} * row_block +
+                                           (row % 32 * 16 + row % kScaleAtomRows / 32 * 4);
       }
-      codes_[i] = (weight ? b_codes : a_codes) +
-                  code_offset(row, static_cast<int32_t>(weight ? args.b_stride : args.a_stride), t);
-      if (!weight || i % Config::kScaleUnits == 0) {
-        scales_[i] = (weight ? b_scales : a_scales) + scale_word_offset<kFormat>(row, atoms, t);
-      }
+    }
+    token_scales_ = args.a_scales + uint64_t{first_token / kScaleAtomRows} * row_block +
+                    (scale + (first_token % 32 + g) * 16 + first_token % kScaleAtomRows / 32 * 4);
+#pragma unroll
+    for (int i = 0; i < Config::kTokenTiles; ++i) {
+      uint32_t const row = first_token + 8 * i + g;
+      if (row < static_cast<uint32_t>(args.m)) tokens_inside_ |= 1u << i;
+      codes_[Config::kUnits + i] = args.a_codes + (code + row * a_stride);
     }
   }
 
@@ -102,23 +104,28 @@ class StepReader {
     bool const inside = left_ > 0;
 #pragma unroll
     for (int i = 0; i < Config::kVectors; ++i) {
-      bool const valid = inside && (i < Config::kUnits || (tokens_inside_ >> (i - Config::kUnits) & 1) != 0);
+      bool const weight = i < Config::kUnits;
+      int const tile = i - Config::kUnits;
+      bool const valid = inside && (weight || (tokens_inside_ >> tile & 1) != 0);
       cp_async16(code_slot + i * 512, codes_[i], valid);
-      constexpr int kAhead = Config::kScaleUnits - 1;
-      int const ahead = i < Config::kUnits ? i & kAhead : 0;
-      cp_async4(scale_slot + i * 128, scales_[i - ahead] + 4 * ahead, valid);
+      cp_async4(scale_slot + i * 128,
+                weight ? scales_[i / Config::kScaleUnits] + i % Config::kScaleUnits * 4 : token_scales_ + tile * 128,
+                valid);
       codes_[i] += stride_ * (Config::kStep / 2);
-      if (i >= Config::kUnits || (i & kAhead) == kAhead) scales_[i - ahead] += stride_ * Config::kStepAtomBytes;
     }
-    left_ -= stride_ * Config::kStep;
+#pragma unroll
+    for (int i = 0; i < Config::kScaleWords; ++i) scales_[i] += stride_ * Config::kStepAtomBytes;
+    token_scales_ += stride_ * Config::kStepAtomBytes;
+    left_ -= static_cast<int32_t>(stride_ * Config::kStep);
   }
 
  private:
-  int left_;  // values from this thread's first one to k
-  int stride_;
+  int32_t left_;  // values from this thread's first one to k
+  uint32_t stride_;
   uint32_t tokens_inside_;  // a bit a token tile
   uint8_t const* codes_[Config::kVectors];
-  uint8_t const* scales_[Config::kVectors];
+  uint8_t const* scales_[Config::kScaleWords];  // the words of kScaleUnits units follow each other
+  uint8_t const* token_scales_;                 // of the first tile; those of the next are 8 rows of 16 bytes further
 };
 
 // kWords words of row i of a slot, dequantised: all four, or two from `half` on.
@@ -183,19 +190,19 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
   pdl_launch_dependents();
   pdl_wait();
   int const warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  int const first_unit = blockIdx.x * Config::kUnits;
+  uint32_t const first_unit = blockIdx.x * Config::kUnits;
   int const first_token = blockIdx.y * Config::kTokens;
   int const steps = (args.k + Config::kStep - 1) / Config::kStep;
   StepReader<Config> reader(args, first_unit, first_token, warp, warps);
   uint32_t const slots = shared_address(sums) + warp * Config::kWarpBytes;
-  uint32_t const alpha = shared_address(sums) + warps * Config::kWarpBytes;
-  if (threadIdx.x == 0 && args.alpha != nullptr) cp_async4(alpha, args.alpha, true);
 #pragma unroll 1
   for (int i = 0; i < Config::kSlots; ++i) {
     uint32_t const slot = slots + i * Config::kSlotBytes;
     if (warp + i * warps < steps) reader.start(slot + lane * 16, slot + Config::kScaleOffset + lane * 4);
     cp_async_commit();
   }
+  uint32_t const alpha = shared_address(sums) + warps * Config::kWarpBytes;
+  if (threadIdx.x == 0 && args.alpha != nullptr) cp_async4(alpha, args.alpha, true);
   float accumulator[Config::kStrips][Config::kTokenTiles][4] = {};
   uint32_t const scale_byte = Config::kFormat == Format::kNvfp4 ? t % 2 * 2 : t;
   uint32_t slot = 0;  // offset
@@ -231,7 +238,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
 #pragma unroll 1
   for (int i = threadIdx.x; i < kWarpFloats; i += blockDim.x) {
     int const token = first_token + i / Config::kRows, row = i % Config::kRows;
-    int const column = unit_row(first_unit + row / 8) + row % 8;
+    int const column = static_cast<int>(unit_row(first_unit + row / 8)) + row % 8;
     if (token >= args.m || column >= args.n) continue;
     float sum = 0.0f;
 #pragma unroll 4
