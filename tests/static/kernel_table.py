@@ -1,0 +1,149 @@
+"""The kernels of the Blackwell images as a table: docs/kernels.md.
+
+    python tests/static/kernel_table.py           writes docs/kernels.md from the installed package
+    python tests/static/kernel_table.py --check   fails if it is stale
+
+Numbers are read from the machine code (cuobjdump), so they belong to the toolkit that cmake/toolchain.py pins.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS / "static")]
+
+import installed  # noqa: E402
+import sass  # noqa: E402
+
+DOCUMENT = TESTS.parent / "docs" / "kernels.md"
+IMAGES = ("sm100a", "sm103a", "sm120a")
+TENSOR = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA")
+OUTPUTS = {"13__nv_bfloat16": "bf16", "6__half": "fp16", "f": "fp32"}
+STORES = {"0": "elements", "1": "TMA", "2": "32 bytes"}
+_FORMAT = r"LNS_6FormatE(?P<format>[01])E"
+_TCGEN05 = re.compile(
+    rf"Tcgen05GemmI{_FORMAT}Li(?P<rows>\d+)ELi(?P<columns>\d+)ELb(?P<ultra>[01])ELb(?P<swapped>[01])E"
+    r"LNS_5StoreE(?P<store>\d)E(?P<output>13__nv_bfloat16|6__half|f)EELi(?P<shared>\d+)E"
+)
+_MMA_SYNC = re.compile(
+    rf"MmaSyncGemmI{_FORMAT}Li(?P<rows>\d+)ELi(?P<columns>\d+)ELi(?P<step>\d+)ELb(?P<ping_pong>[01])E"
+    r"Lb(?P<swapped>[01])E(?P<output>13__nv_bfloat16|6__half|f)EELi(?P<shared>\d+)E"
+)
+
+
+@dataclass
+class Product:
+    """A matrix product's kernel, from its mangled name."""
+
+    format: str
+    tile: str  # rows x columns x values along k
+    form: str
+    store: str
+    output: str
+    shared: int  # bytes of dynamic shared memory
+    ultra: bool
+
+
+def product(name: str) -> Product | None:
+    for pattern in (_TCGEN05, _MMA_SYNC):
+        if found := pattern.search(name):
+            part = found.groupdict()
+            ultra = part.get("ultra") == "1"
+            step = part.get("step") or ("768" if ultra else "256")
+            words = ["tcgen05, two SMs" if part["rows"] == "256" else "tcgen05"] if "ultra" in part else ["mma.sync"]
+            words += ["ultra"] if ultra else []
+            words += ["ping-pong"] if part.get("ping_pong") == "1" else []
+            words += ["swapped"] if part["swapped"] == "1" else []
+            store = part.get("store") or ("0" if part["swapped"] == "1" else "1")
+            return Product(
+                "mxfp4" if part["format"] == "1" else "nvfp4",
+                f"{part['rows']}x{part['columns']}x{step}",
+                ", ".join(words),
+                STORES[store],
+                OUTPUTS[part["output"]],
+                int(part["shared"]),
+                ultra,
+            )
+    return None
+
+
+def tensor_instructions(kernel: sass.Kernel) -> str:
+    counts: dict[str, int] = defaultdict(int)
+    for instruction in kernel.all(*TENSOR):
+        counts[instruction.opcode] += 1
+    return ", ".join(f"{count} {opcode}" for opcode, count in sorted(counts.items()))
+
+
+def function(name: str) -> str:
+    """ "quantize_rows_kernel" of its mangled name."""
+    for length, rest in re.findall(r"(\d+)([a-z]\w*)", name):
+        if rest[: int(length)].endswith("_kernel"):
+            return rest[: int(length)]
+    return name
+
+
+def stack(kernel: sass.Kernel) -> int:
+    return kernel.resources["STACK"] + kernel.resources["LOCAL"]
+
+
+def section(image: str, kernels: list[sass.Kernel]) -> list[str]:
+    products = [(found, kernel) for kernel in kernels if (found := product(kernel.name))]
+    lines = [f"## {image}", ""]
+    lines += [
+        "| product | tile | form | D stored by | D | registers | spilled bytes | dynamic shared memory "
+        "| tensor instructions |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for found, kernel in sorted(products, key=lambda pair: (pair[0].format, pair[0].form, pair[0].tile, pair[0].store)):
+        lines.append(
+            f"| gemm_{found.format} | {found.tile} | {found.form} | {found.store} | {found.output} "
+            f"| {kernel.resources['REG']} | {stack(kernel)} | {found.shared} | {tensor_instructions(kernel)} |"
+        )
+    groups: dict[str, list[sass.Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        if not product(kernel.name):
+            groups[function(kernel.name)].append(kernel)
+    lines += ["", "| other kernels | forms | registers, at most | spilled bytes | static shared memory, at most |"]
+    lines += ["|---|---|---|---|---|"]
+    for name, group in sorted(groups.items()):
+        lines.append(
+            f"| {name} | {len(group)} | {max(k.resources['REG'] for k in group)} | {max(map(stack, group))} "
+            f"| {max(k.resources['SHARED'] for k in group)} |"
+        )
+    return [*lines, ""]
+
+
+def document() -> str:
+    lines = [
+        "# Kernels of the Blackwell images",
+        "",
+        "Written by `python tests/static/kernel_table.py` from the machine code of the images, compiled by the toolkit",
+        "that `cmake/toolchain.py` pins; a test fails when it is stale. Tiles are rows x columns of the kernel's D x",
+        "values along k. Swapped: the kernel's A is our B, so that few rows of A go where a tile is narrow. Ultra: the",
+        "K = 96 instructions. Static shared memory includes the 1 KiB that the system takes.",
+        "",
+    ]
+    for image in IMAGES:
+        lines += section(image, sass.kernels(installed.image_library(image)))
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    text = document()
+    if arguments == ["--check"]:
+        if DOCUMENT.read_text() != text:
+            print(f"{DOCUMENT} is stale: python {Path(__file__).relative_to(TESTS.parent)}", file=sys.stderr)
+            return 1
+        return 0
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    DOCUMENT.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+"""The Blackwell images as machine code: every kernel of the matrix products is what its name says. Needs no GPU."""
+
+import ctypes
+import re
+
+import installed
+import kernel_table
+import pytest
+import sass
+from test_images import SHARED_LIMIT
+
+pytestmark = pytest.mark.static
+
+IMAGES = [name for name in kernel_table.IMAGES if name in installed.image_names()]
+PINNED_TOOLKIT = 13000
+images = pytest.mark.parametrize("image", IMAGES)
+
+
+def products(image: str) -> list[tuple[kernel_table.Product, sass.Kernel]]:
+    kernels = sass.kernels(installed.image_library(image))
+    return [(found, kernel) for kernel in kernels if (found := kernel_table.product(kernel.name))]
+
+
+def toolkit(image: str) -> int:
+    """CUDART_VERSION that the image says it was built with: the sixth of its first fields."""
+    entry = installed.load(installed.image_library(image)).fp4aot_image
+    entry.restype = ctypes.POINTER(ctypes.c_byte)
+    fields = ctypes.cast(entry(), ctypes.POINTER(ctypes.c_uint32))
+    return fields[6]  # after four words and a pointer
+
+
+@images
+def test_every_product_is_in_the_table(image):
+    gemms = [kernel.name for kernel in sass.kernels(installed.image_library(image)) if "gemm" in kernel.name]
+    assert len(gemms) == len(products(image)) > 0
+    formats = {(found.format, found.output) for found, _ in products(image)}
+    assert formats == {(f, o) for f in ("nvfp4", "mxfp4") for o in ("bf16", "fp16", "fp32")}
+
+
+@images
+def test_shared_memory_is_within_the_chip(image):
+    for found, kernel in products(image):
+        assert found.shared + kernel.resources["SHARED"] <= SHARED_LIMIT[image] + 1024, found
+
+
+@images
+def test_block_scaled_instructions(image):
+    """NVFP4 has a scale for 16 values, MXFP4 for 32; a pair of SMs runs the instructions for pairs."""
+    for found, kernel in products(image):
+        opcodes = {instruction.opcode for instruction in kernel.all(*kernel_table.TENSOR)}
+        assert opcodes, found
+        if image == "sm120a":
+            assert all(opcode.startswith("OMMA.SF") for opcode in opcodes), (found, opcodes)
+            continue
+        assert all(opcode.startswith("UTCOMMA") for opcode in opcodes), (found, opcodes)
+        assert all((".2CTA" in opcode) == ("two SMs" in found.form) for opcode in opcodes), (found, opcodes)
+
+
+@images
+def test_formats_use_different_instructions(image):
+    used = {"nvfp4": set(), "mxfp4": set()}
+    for found, kernel in products(image):
+        used[found.format] |= {i.opcode for i in kernel.all(*kernel_table.TENSOR)}
+    assert not used["nvfp4"] & used["mxfp4"], used
+
+
+@images
+def test_instruction_descriptors(image):
+    """The upper half of a tcgen05.mma's descriptor is a constant of the kernel: bit 15 says K = 96 (ultra), 11 and 12
+    the rows in units of 128, 7 that scales are ue8m0, and 1 to 6 the columns in units of 8."""
+    if image == "sm120a":
+        pytest.skip("mma.sync has no descriptors")
+    for found, kernel in products(image):
+        rows, columns, _ = map(int, found.tile.split("x"))
+        expected = found.ultra << 15 | rows // 128 << 11 | (found.format == "mxfp4") << 7 | columns // 8 << 1
+        words = {int(word, 16) for i in kernel.all("ULOP3", "LOP3") for word in re.findall(r" 0x([0-9a-f]+),", i.text)}
+        assert expected in words, (found, hex(expected), sorted(map(hex, words)))
+        assert expected ^ 0x8000 not in words, (found, hex(expected))
+    assert any(found.ultra for found, _ in products(image)) == (image == "sm103a")
+
+
+@images
+def test_wide_stores(image):
+    """256-bit stores where the name says so, and nowhere else."""
+    wide = 0
+    for found, kernel in products(image):
+        stores = [i.opcode for i in kernel.all("STG") if ".256" in i.opcode]
+        assert bool(stores) == (found.store == "32 bytes"), (found, stores)
+        wide += bool(stores)
+    assert (wide > 0) == (image == "sm103a")
+
+
+@images
+def test_quantising_uses_the_conversion_instruction(image):
+    for kernel in sass.kernels(installed.image_library(image)):
+        if "quantize_rows_kernel" in kernel.name or "rmsnorm_quantize_kernel" in kernel.name:
+            assert any("E2M1" in i.opcode for i in kernel.code), kernel.name
+
+
+def test_table_is_current():
+    """docs/kernels.md is what kernel_table.py writes."""
+    installed.need(list(kernel_table.IMAGES) == IMAGES, "not all Blackwell images are installed: FP4AOT_IMAGES=all")
+    if any(toolkit(image) != PINNED_TOOLKIT for image in IMAGES):
+        pytest.skip("built by another toolkit than the table")
+    written = kernel_table.DOCUMENT.read_text()
+    assert written == kernel_table.document(), "run python tests/static/kernel_table.py and commit docs/kernels.md"
