@@ -54,6 +54,8 @@ CASES = [
     ("barriers", "mbarrier_access_wrong", "mbarrier-access", {"block": 64}),
     ("barriers", "mbarrier_init_race_wrong", "mbarrier-init-race|mbarrier-uninitialised", {"block": 64}),
     ("barriers", "mbarrier_exit_wrong", "mbarrier-exit-pending", {"block": 64}),
+    ("barriers", "livelock_wrong", "deadlock", {"in_order": True}),
+    ("barriers", "lapped_wrong", "mbarrier-lapped", {"block": 64, "in_order": True}),
     ("clusters", "exchange_right", "", {"grid": 4, "cluster": 2}),
     ("clusters", "exchange_wrong", "shared-race", {"grid": 4, "cluster": 2}),
     ("clusters", "remote_exit_wrong", "remote-exited", {"grid": 2, "cluster": 2}),
@@ -67,6 +69,7 @@ CASES = [
     ("copies", "store_no_fence_wrong", "missing-proxy-fence", {}),
     ("copies", "source_overwritten_wrong", "store-source-overwritten", {"lazy_only": True}),
     ("copies", "uninitialised_source_wrong", "uninitialised", {}),
+    ("copies", "exit_pending_wrong", "exit-pending-copy", {"lazy_only": True}),
     ("copies", "refill_wrong", "async-race", {"block": 64}),
 ]
 
@@ -77,6 +80,8 @@ def test_check(file, kernel, check, options, schedule):
     options = dict(options)
     if options.pop("lazy_only", False) and schedule[1] != "lazy":
         return  # the copy may have ended before the write
+    if options.pop("in_order", False) and schedule[0] != 0:
+        return  # whether a waiter looks between two phases depends on the order; a livelock takes seconds to tell
     device = Device()
     device.load(PTX / f"{file}.ptx")
     device.schedule(*schedule)
@@ -92,7 +97,7 @@ def test_check(file, kernel, check, options, schedule):
         first = found[0]
         assert first.kernel == kernel
         assert any(f.check in check.split("|") for f in found), found
-        assert first.line > 0 or first.check in ("deadlock", "mbarrier-exit-pending")
+        assert first.line > 0 or first.check in ("deadlock", "mbarrier-exit-pending", "exit-pending-copy")
     else:
         assert found == []
 

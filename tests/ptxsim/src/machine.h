@@ -142,14 +142,15 @@ class Warp {
   struct Arrival {
     uint64_t round = 0;
     bool pending = false;
-  } barrier_arrival;                     // at a named barrier, which it waits for
-  bool cancel_failed = false;            // saw clusterlaunchcontrol fail
-  uint32_t cluster_arrived = 0;          // lanes between barrier.cluster.arrive and wait
-  uint64_t cluster_round = 0;            // in which they arrived
-  Clock fenced;                          // what was known at the last fence: relaxed arrivals make it known
-  std::shared_ptr<void> async_copies;    // of isa/async_copy.cpp
-  std::shared_ptr<void> bulk_groups;     // of isa/bulk.cpp
-  uint32_t fence_epoch[kWarpSize] = {};  // fence.proxy.async executed by each lane so far
+  } barrier_arrival;                         // at a named barrier, which it waits for
+  bool cancel_failed = false;                // saw clusterlaunchcontrol fail
+  std::map<uint32_t, uint64_t> waits_since;  // mbarriers that a try_wait hangs at: their phase when it began
+  uint32_t cluster_arrived = 0;              // lanes between barrier.cluster.arrive and wait
+  uint64_t cluster_round = 0;                // in which they arrived
+  Clock fenced;                              // what was known at the last fence: relaxed arrivals make it known
+  std::shared_ptr<void> async_copies;        // of isa/async_copy.cpp
+  std::shared_ptr<void> bulk_groups;         // of isa/bulk.cpp
+  uint32_t fence_epoch[kWarpSize] = {};      // fence.proxy.async executed by each lane so far
   uint64_t steps = 0;
 
  private:
@@ -267,6 +268,8 @@ bool mbarrier_test_parity(Warp& w, Instruction const& in, int lane, Cta& cta, ui
 uint64_t bulk_group_add(Warp& w, int lane);
 void bulk_read(Cluster& cluster, uint64_t ticket);
 void bulk_done(Cluster& cluster, uint64_t ticket);
+// A store by the warp may still read its source.
+bool bulk_unread(Warp& w);
 
 // A launch.
 class Grid {

@@ -203,6 +203,12 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
         if (--w->cta().running_warps == 0) {
           Cta& cta = w->cta();
           if (cta.at_exit) cta.at_exit(*w, kernel.code.back());
+          for (Warp& each : cta.warps) {
+            if (!bulk_unread(each)) continue;
+            each.finding(kernel.code.back(), 0, "exit-pending-copy",
+                         "the CTA ends while an asynchronous store may still read its shared memory: "
+                         "cp.async.bulk.wait_group.read first");
+          }
           for (auto& [offset, m] : cta.mbarriers) {
             if (m.live && m.transactions != 0) {
               w->finding(kernel.code.back(), 0, "mbarrier-exit-pending",
@@ -232,6 +238,11 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
       if (!polled || ++polled_rounds > 256) return Outcome::kStuck;
     }
     if (turns == 0 && running_ > 0) return Outcome::kExpired;
+    // Dependents start as early as they may.
+    if (state_->has_dependent && !stepped_aside_ && running_ > 0 && triggered()) {
+      stepped_aside_ = true;
+      return Outcome::kExpired;
+    }
   }
   while (run_deferred()) {
   }

@@ -6,7 +6,7 @@
 namespace ptxsim {
 namespace {
 
-constexpr uint64_t kSliceTurns = 20000;
+constexpr uint64_t kSliceTurns = 4000;
 
 uint64_t ctas_each(Grid::State const& grid) {
   return uint64_t{grid.cluster_dims[0]} * grid.cluster_dims[1] * grid.cluster_dims[2];
@@ -28,6 +28,7 @@ void Engine::queue(std::shared_ptr<Grid::State> grid) {
   }
   if (grid->config.programmatic && grid->predecessor != nullptr) {
     grid->track_accesses = true;
+    grid->predecessor->has_dependent = true;
     for (auto p = grid->predecessor; p != nullptr; p = p->config.programmatic ? p->predecessor : nullptr) {
       p->track_accesses = true;
     }
@@ -146,6 +147,13 @@ void Engine::after_slice(Running cluster, ClusterRunner::Outcome outcome) {
       fruitless_ = 0;
       break;
     case ClusterRunner::Outcome::kExpired:
+      if (cluster->cluster().progress == cluster->last_progress) {
+        // It goes round and round without any effect.
+        cluster->seen_progress = events_;
+        stuck_.push_back(std::move(cluster));
+        break;
+      }
+      cluster->last_progress = cluster->cluster().progress;
       fruitless_ = 0;
       ++events_;
       (cluster->counted_trigger ? parked_ : ready_).push_back(std::move(cluster));

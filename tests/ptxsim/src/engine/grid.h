@@ -59,6 +59,7 @@ struct Grid::State {
   uint64_t started = 0, finished = 0, triggered = 0;  // clusters, under the engine lock
   std::atomic<uint64_t> cancelled{0};                 // taken by clusterlaunchcontrol: they never start
   bool track_accesses = false;
+  bool has_dependent = false;  // a programmatic grid stands behind it in its stream
   std::atomic<bool> any_wait{false};
   std::shared_ptr<State> predecessor;  // in its stream
   std::atomic<bool> complete{false};

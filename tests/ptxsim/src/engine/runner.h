@@ -62,6 +62,7 @@ class ClusterRunner {
   std::mt19937_64 random_;
   std::vector<Warp*> order_;
   uint32_t running_ = 0;
+  bool stepped_aside_ = false;
 };
 
 }  // namespace ptxsim

@@ -191,6 +191,22 @@ void bulk_done(Cluster& cluster, uint64_t ticket) {
   ++cluster.progress;
 }
 
+bool bulk_unread(Warp& w) {
+  if (w.bulk_groups == nullptr) return false;
+  Groups const& g = groups(w);
+  Tickets const& t = tickets(w.cluster());
+  auto open = [&](std::vector<uint64_t> const& group) {
+    return std::any_of(group.begin(), group.end(), [&](uint64_t ticket) { return t.unread.count(ticket) != 0; });
+  };
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    if (open(g.current[lane])) return true;
+    for (auto const& group : g.committed[lane]) {
+      if (open(group)) return true;
+    }
+  }
+  return false;
+}
+
 Handler decode_bulk(Decoder& d) {
   d.instruction().category = Class::kAsyncCopy;
   if (!d.take("async") || !d.take("bulk")) return d.fail("this form");

@@ -95,7 +95,20 @@ Step run_wait(Warp& w, Instruction const& in) {
     }
     done |= static_cast<uint32_t>(is) << lane;
   });
-  if (done == 0 && form.may_wait) return Step::kWait;
+  if (done == 0 && form.may_wait) {
+    each(w, in, form, in.operands[1], [&](int lane, Cta& cta, uint32_t offset) {
+      uint64_t phase = cta.mbarriers[offset].phase;
+      auto [since, is_new] = w.waits_since.try_emplace(offset, phase);
+      if (!is_new && phase >= since->second + 2) {
+        w.finding(in, lane, "mbarrier-lapped",
+                  "the phase that this thread waits for has ended, and so has the next one: it "
+                  "cannot tell, and waits for a later phase");
+        since->second = phase;
+      }
+    });
+    return Step::kWait;
+  }
+  w.waits_since.clear();
   if (done != 0) w.cluster().tally.add(Wait::kMbarrier);
   if (done != w.active()) w.polling = true;
   w.set_predicate(in.operands[0], done);
