@@ -37,8 +37,8 @@ struct MmaSyncTile {
   int fixed;
   int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 106, 3100, 2}, {32, 16, 135, 2700, 2}, {32, 32, 208, 3800, 1},
-                                         {56, 8, 168, 3600, 2}, {56, 16, 208, 5000, 1}, {56, 32, 285, 6100, 1}};
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 101, 2950, 2}, {32, 16, 133, 3320, 2}, {32, 32, 199, 2330, 1},
+                                         {56, 8, 174, 3325, 2}, {56, 16, 213, 4120, 1}, {56, 32, 302, 4600, 1}};
 constexpr int kMmaSyncTileCount = 6;
 
 constexpr int kGemmTacticCount = kWgmmaTactics + kMmaSyncTileCount * 2;

@@ -48,12 +48,18 @@ struct MmaOperand<Format::kNvfp4> {
 template <>
 struct MmaOperand<Format::kMxfp4> {
   static constexpr float kUnshift = BlockFactors<Format::kMxfp4>::kUnshift;
-  BlockFactors<Format::kMxfp4> factors;
+  Factor<Format::kMxfp4> factor;
 
-  __device__ __forceinline__ explicit MmaOperand(uint32_t bytes) : factors(bytes) {}
+  // As BlockFactors, but in both halves at once: for a byte alone.
+  __device__ __forceinline__ explicit MmaOperand(uint32_t byte) {
+    constexpr uint32_t kBoth = 0x00010001u, kExponents = 0x7F80u * kBoth;
+    uint32_t const sum = byte * (kBoth << 6) + (251u << 6) * kBoth;
+    factor.first = sum & kExponents;
+    factor.second = byte == kUe8m0Nan ? 0x7FC0u * kBoth : (sum + (kBoth << 6)) & kExponents;
+  }
 
-  __device__ __forceinline__ void dequantize(int word, uint32_t codes, uint32_t (&pairs)[4]) const {
-    dequantize_word(codes, factors.of_word(word), pairs);
+  __device__ __forceinline__ void dequantize(int, uint32_t codes, uint32_t (&pairs)[4]) const {
+    dequantize_word(codes, factor, pairs);
   }
 
   static __device__ __forceinline__ void multiply(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
