@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +51,7 @@ class Gemm:
     k: int
     dtype: str = "bf16"
     tactic: int | None = None  # None: every tactic that is valid
+    only: str = ""  # of those, the ones in whose name this regular expression is found
     alpha: float | None = None
     bias: str | None = None  # its dtype
     a_gap: int = 0  # bytes between rows of codes, a multiple of 16
@@ -77,7 +79,9 @@ class Gemm:
         if self.tactic == 0:
             return {0: "default"}
         valid = session.tactics(self.op, **self.fields())
-        return valid if self.tactic is None else {self.tactic: valid.get(self.tactic, "not valid")}
+        if self.tactic is not None:
+            return {self.tactic: valid.get(self.tactic, "not valid")}
+        return {number: name for number, name in valid.items() if re.search(self.only, name)}
 
     def run(self, session: Session) -> dict[str, np.ndarray]:
         """One output a tactic, under the tactic's name. Failures of all tactics are raised together."""

@@ -34,7 +34,7 @@ class Case:
         words = [self.image, self.problem.op] + ([] if self.completion == "lazy" else [self.completion])
         for field in fields(self.problem):
             value = getattr(self.problem, field.name)
-            if field.name == "op" or value == field.default:
+            if field.name in ("op", "only") or value == field.default:
                 continue
             short = field.name in ("rows", "columns", "m", "n", "k", "seed", "tactic")
             words.append(f"{field.name}{value}" if short else field.name if value is True else f"{field.name}_{value}")
@@ -91,13 +91,20 @@ def gemm_problems() -> Iterable[object]:
     for format in FORMATS:
         op = f"gemm_{format}"
         yield Gemm(op, 16, 128, 256)  # one tile, whole along K
-        # Parts of tiles in M, N and K; alpha and bias; gaps between all rows.
-        partial = {"m": 33, "n": 264, "k": 352, "alpha": 0.37, "a_gap": 16, "b_gap": 48}
-        yield Gemm(op, **partial, bias="bf16", d_gap=8)
-        yield Gemm(op, **partial, dtype="fp16", bias="fp32", d_gap=3, pdl=True)
+        # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 32 bytes, which
+        # the widest stores need; then at none.
+        partial = {"m": 33, "n": 272, "k": 352, "alpha": 0.37, "a_gap": 16, "b_gap": 48, "d_gap": 16}
+        yield Gemm(op, **partial, bias="bf16")
+        yield Gemm(op, **partial, dtype="fp16", bias="fp32", pdl=True)
         yield Gemm(op, **partial, dtype="fp32", bias="fp16")
-        yield Gemm(op, 140, 1032, 128, seed=1)  # several waves
-        yield Gemm(op, 9, 72, 1120, dtype="bf16", alpha=-2.5, seed=2)  # K long enough to be split
+        yield Gemm(op, 35, 136, 352, dtype="fp16", d_gap=3, only="_1sm|mma_sync|wgmma", seed=5)
+        yield Gemm(op, 140, 1040, 128, seed=1, only="^((?!cluster).)*$")  # several waves
+        yield Gemm(op, 500, 512, 64, seed=4, only="cluster|along")  # tiles in pairs both ways
+        # K long enough to be cut into slices.
+        yield Gemm(op, 9, 80, 1536, alpha=-2.5, only="^((?!cluster|along).)*$", seed=2)
+        yield Gemm(
+            op, 9, 80, 6144, only=r"_1sm_128x64_splitk(8|12|16)|mma_sync_128x8_swapped_splitk(8|12|16)", pdl=True
+        )
         yield Gemm(op, 1, 8, 32, tactic=0, dtype="fp32", seed=3)
         yield Chain(op, 70, 136, 320)
 
