@@ -268,7 +268,7 @@ inline void run_cluster(int ctas, int first_block, size_t shared_size, std::func
     unsigned const block = static_cast<unsigned>(first_block + i);
     cta->cluster = &cluster;
     cta->rank = static_cast<uint32_t>(i);
-    cta->index = {block % grid_dim.x, block / grid_dim.x, 0};
+    cta->index = {block % grid_dim.x, block / grid_dim.x % grid_dim.y, block / grid_dim.x / grid_dim.y};
     cta->running = static_cast<int>(block_dim.x);
     cta->shared.resize(shared_size);
     for (uint8_t& byte : cta->shared) byte = static_cast<uint8_t>(random_below(256));

@@ -50,22 +50,24 @@ struct Workspace {
 };
 
 template <Format kFormat>
-void run_expansion(Problem const& problem, Workspace& workspace) {
+void run_expansion(Problem const& problem, Workspace& workspace, bool few) {
   fp4aot::ExpandArgs args = {};
   args.codes = problem.a.codes.data();
   args.stride = problem.a.stride;
   args.scales = problem.a.scales.data();
   args.m = problem.m;
+  args.rows = workspace.sizes.padded_rows;
+  args.row_mask = few ? 3 : 0;
   args.k = problem.k;
   args.blocks = (problem.k + fp4aot::kExpandBlock - 1) / fp4aot::kExpandBlock;
   args.out = workspace.begin();
   args.counters = workspace.counters();
   args.counter_count = static_cast<int32_t>(workspace.sizes.counter_bytes / 4);
-  int const warps = fp4aot::kExpandThreads / 32, strips = static_cast<int>(fp4aot::expand_strips(problem.m));
+  int const warps = fp4aot::kExpandThreads / 32, strips = static_cast<int>(fp4aot::expand_strips(args.rows));
   machine::block_dim = dim3(fp4aot::kExpandThreads);
-  machine::grid_dim =
-      dim3((strips + warps - 1) / warps, (args.blocks + fp4aot::kExpandWarpBlocks - 1) / fp4aot::kExpandWarpBlocks);
-  int const blocks = static_cast<int>(machine::grid_dim.x * machine::grid_dim.y);
+  machine::grid_dim = dim3((strips + warps - 1) / warps,
+                           (args.blocks + fp4aot::kExpandWarpBlocks - 1) / fp4aot::kExpandWarpBlocks, few ? 4 : 1);
+  int const blocks = static_cast<int>(machine::grid_dim.x * machine::grid_dim.y * machine::grid_dim.z);
   for (int block = 0; block < blocks; ++block) {
     machine::run_cluster(1, block, warps * fp4aot::kExpandWarpBytes,
                          [&] { fp4aot::expand_activations_kernel<kFormat>(args); });
@@ -79,7 +81,7 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   int const m = problem.m, n = problem.n, k = problem.k;
   int const atoms = (k / fp4aot::kVector<kFormat> + fp4aot::kScaleAtomColumns - 1) / fp4aot::kScaleAtomColumns;
   Workspace workspace(fp4aot::wgmma_workspace<Config>(m, k, cut, sms));
-  run_expansion<kFormat>(problem, workspace);
+  run_expansion<kFormat>(problem, workspace, cut);
 
   Output output(problem, aligned ? machine::random_below(2) * 8 : 3, aligned ? 0 : machine::random_below(2), dtype);
   fp4aot::WgmmaGemmArgs args = {};
@@ -89,7 +91,8 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   args.counters = workspace.counters();
   args.staged = dtype != FP4AOT_FP32 && reinterpret_cast<uintptr_t>(args.d) % 16 == 0 && args.d_stride % 8 == 0;
   int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
-  args.a_map = map_of_rows(workspace.begin(), 2, m, values, values * 2, kTokens / args.schedule.pair, 64, true);
+  args.a_map = map_of_rows(workspace.begin(), 2, workspace.sizes.padded_rows, values, values * 2,
+                           kTokens / args.schedule.pair, 64, true);
   args.b_map =
       map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows, Config::kStepBytes, false);
   args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::kAtoms);

@@ -1,4 +1,4 @@
-// Thread block clusters: barrier and distributed shared memory, sm_90 and later.
+// Thread block clusters, sm_90 and later.
 #ifndef FP4AOT_DEVICE_CLUSTER_CUH_
 #define FP4AOT_DEVICE_CLUSTER_CUH_
 
@@ -6,10 +6,11 @@
 
 namespace fp4aot {
 
-// All threads of all CTAs of the cluster; orders their memory accesses before and after.
+// Waits until all threads of all CTAs of the cluster have come here. It orders no memory accesses but those that a fence
+// of their own makes visible to the cluster (mbarrier_init_fence).
 __device__ __forceinline__ void cluster_sync() {
   __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 // The address of the same place in the shared memory of the CTA with this rank.
@@ -17,15 +18,6 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t own_address, uint32
   uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(own_address), "r"(rank));
   return address;
-}
-
-__device__ __forceinline__ float4 cluster_load(uint32_t address) {
-  float4 v;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
 }
 
 }  // namespace fp4aot

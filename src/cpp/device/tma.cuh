@@ -51,6 +51,16 @@ __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk
 // Until the shared memory of all this thread's stores has been read and may be overwritten.
 __device__ __forceinline__ void tma_store_wait_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
+// A box to L2.
+__device__ __forceinline__ void tma_prefetch_2d(CUtensorMap const* map, int32_t column, int32_t row) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(column), "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void tma_prefetch_3d(CUtensorMap const* map, int32_t x, int32_t y, int32_t z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+
 __device__ __forceinline__ void tma_prefetch_map(CUtensorMap const* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

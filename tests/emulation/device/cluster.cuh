@@ -14,12 +14,6 @@ inline void cluster_sync() {
 
 inline uint32_t cluster_address(uint32_t own_address, uint32_t rank) { return (own_address & 0xFFFFFF) | rank << 24; }
 
-inline float4 cluster_load(uint32_t address) {
-  float4 v;
-  std::memcpy(&v, machine::shared_bytes(address, 16, 16), 16);
-  return v;
-}
-
 }  // namespace fp4aot
 
 #endif

@@ -36,6 +36,12 @@ inline void mbarrier_wait(uint32_t address, uint32_t parity) {
   if ((barrier.phase & 1) == static_cast<long>(parity)) machine::wait_while(barrier.phase, barrier.phase);
 }
 
+inline void mbarrier_wait_patiently(uint32_t address, uint32_t parity) { mbarrier_wait(address, parity); }
+
+inline bool mbarrier_test(uint32_t address, uint32_t parity) {
+  return (machine::initialised_mbarrier(address).phase & 1) != static_cast<long>(parity);
+}
+
 inline void fence_async_shared() {}
 
 }  // namespace fp4aot

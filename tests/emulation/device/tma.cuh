@@ -101,6 +101,8 @@ inline void tma_store_wait_read() {
   for (; !stores.empty(); stores.pop_front()) stores.front()();
 }
 
+inline void tma_prefetch_2d(CUtensorMap const*, int32_t, int32_t) {}
+inline void tma_prefetch_3d(CUtensorMap const*, int32_t, int32_t, int32_t) {}
 inline void tma_prefetch_map(CUtensorMap const*) {}
 
 }  // namespace fp4aot

@@ -40,14 +40,16 @@ template <Format kFormat>
 struct GemmSlot {
   static constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_nvfp4" : "gemm_mxfp4";
 
-  // Call f with the configuration of a tile of policy.h.
+  // Call f with the configuration of a tile of policy.h, for fp32 results or others.
   template <class F>
-  static auto with_wgmma(int tile, F f) {
+  static auto with_wgmma(int tile, bool fp32, F f) {
     switch (tile) {
       case 0:
-        return f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
+        return fp32 ? f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens, true>{})
+                    : f(WgmmaConfig<kFormat, kWgmmaTiles[0].tokens>{});
       case 1:
-        return f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
+        return fp32 ? f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens, true>{})
+                    : f(WgmmaConfig<kFormat, kWgmmaTiles[1].tokens>{});
       case 2:
         return f(WgmmaConfig<kFormat, kWgmmaTiles[2].tokens>{});
       default:
@@ -104,9 +106,10 @@ struct GemmSlot {
 
   static size_t workspace_size(void const* params) {
     fp4aot_gemm_params const& p = cast(params);
+    if (p.tactic != FP4AOT_TACTIC_DEFAULT && !tactic_valid(params, p.tactic)) return 0;  // the launch will be refused
     GemmTactic const tactic = tactic_of(p);
     if (tactic.mma_sync) return 0;
-    return with_wgmma(tactic.tile, [&](auto config) {
+    return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
       return static_cast<size_t>(
           wgmma_workspace<decltype(config)>(p.m, p.k, tactic.cut, multiprocessors(p.device.index)).bytes());
     });
@@ -122,8 +125,9 @@ struct GemmSlot {
         return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
       });
     }
-    return with_wgmma(
-        tactic.tile, [&](auto config) { return run_wgmma_gemm<decltype(config)>(p, kName, tactic.cut, sms, message); });
+    return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
+      return run_wgmma_gemm<decltype(config)>(p, kName, tactic.cut, sms, message);
+    });
   }
 
   static char const* tactic_name(int32_t tactic) {
@@ -136,7 +140,9 @@ struct GemmSlot {
     int device = 0;
     if (cudaGetDevice(&device) != cudaSuccess) return;
     for (int tile = 0; tile < kWgmmaTileCount; ++tile) {
-      (void)with_wgmma(tile, [&](auto config) { return prepare_wgmma_gemm<decltype(config)>(device); });
+      for (bool const fp32 : {false, true}) {
+        (void)with_wgmma(tile, fp32, [&](auto config) { return prepare_wgmma_gemm<decltype(config)>(device); });
+      }
     }
     preload_kernel(reinterpret_cast<void const*>(expand_activations_kernel<kFormat>));
     for (int tile = 0; tile < kMmaSyncTileCount; ++tile) {

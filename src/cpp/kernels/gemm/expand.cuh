@@ -23,9 +23,10 @@ struct ExpandArgs {
   uint8_t const* codes;
   int64_t stride;  // bytes
   uint8_t const* scales;
-  int64_t m;
+  int64_t m, rows;     // of A and of the result: those beyond m become zero
   int32_t k, blocks;   // blocks = ceil(k / 128)
-  uint8_t* out;        // bf16 [m, 128 * blocks]
+  int32_t row_mask;    // 3: the rows of a strip are shared out over the grid's z, 4; 0: z is 1
+  uint8_t* out;        // bf16 [rows, 128 * blocks]
   uint32_t* counters;  // set to zero; fewer than there are threads in the grid's first CTAs
   int32_t counter_count;
 };
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kExpandThreads) expand_activations_kernel(__gr
   pdl_wait();
   pdl_launch_dependents();
   int const warp = threadIdx.x / 32, lane = threadIdx.x % 32, t = lane % 4;
-  if (blockIdx.y == 0) {
+  if (blockIdx.y == 0 && blockIdx.z == 0) {
     for (int64_t i = int64_t{blockIdx.x} * kExpandThreads + threadIdx.x; i < args.counter_count;
          i += int64_t{gridDim.x} * kExpandThreads) {
       args.counters[i] = 0;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kExpandThreads) expand_activations_kernel(__gr
   for (int i = 0; i < 4; ++i) {
     int64_t const row = first_row + 32 * i;
     codes[i] = make_uint4(0, 0, 0, 0);
-    if (row < args.m && inside)
+    if (row < args.m && inside && (i & args.row_mask) == static_cast<int>(blockIdx.z))
       codes[i] = global_load16(args.codes + row * args.stride + (block * (kExpandBlock / 2) + t * 16));
   }
   // Places of 16 bytes: the 16 of a block lie in an order that keeps both accesses free of bank conflicts.
@@ -82,8 +83,8 @@ __global__ void __launch_bounds__(kExpandThreads) expand_activations_kernel(__gr
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     int64_t const row = first_row + 32 * i;
-    if (row >= args.m) break;
-    BlockFactors<kFormat> const factors(scales[i]);
+    if (row >= args.rows || (i & args.row_mask) != static_cast<int>(blockIdx.z)) continue;
+    BlockFactors<kFormat> const factors(row < args.m ? scales[i] : 0);
     uint32_t const words[4] = {codes[i].x, codes[i].y, codes[i].z, codes[i].w};
     __syncwarp();
 #pragma unroll

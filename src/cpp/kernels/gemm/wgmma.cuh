@@ -35,9 +35,10 @@ namespace fp4aot {
 template <int kSize>
 struct RingPosition {
   uint32_t slot, parity;
-  __device__ __forceinline__ void advance() {
-    if (++slot == kSize) {
-      slot = 0;
+  __device__ __forceinline__ void advance(uint32_t by = 1) {  // by <= kSize
+    slot += by;
+    if (slot >= kSize) {
+      slot -= kSize;
       parity ^= 1;
     }
   }
@@ -101,8 +102,8 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t unit(uint32_t slot) const {
     return base + Config::kUnitOffset + slot * Config::kUnitBytes;
   }
-  __device__ __forceinline__ uint32_t staging(uint32_t consumer) const {
-    return base + Config::kStagingOffset + consumer * Config::kStagingBytes;
+  __device__ __forceinline__ uint32_t staging(uint32_t half) const {
+    return base + Config::kStagingOffset + half * Config::kStagingBytes;
   }
   __device__ __forceinline__ uint32_t weights(uint32_t slot) const {
     return base + Config::kWeightOffset + slot * Config::kWeightBytes;
@@ -110,9 +111,10 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t weight_scales(uint32_t slot) const {
     return base + Config::kWeightScaleOffset + slot * Config::kWeightScaleBytes;
   }
-  __device__ __forceinline__ uint32_t count(uint32_t consumer) const {
-    return base + Config::kCountOffset + consumer * 4;
+  __device__ __forceinline__ uint32_t sums(uint32_t half) const {
+    return base + Config::kSumOffset + half * Config::kSumBytes;
   }
+  __device__ __forceinline__ uint32_t count(uint32_t half) const { return base + Config::kCountOffset + half * 4; }
 
   // Barriers. Full ones complete by the bytes of copies, empty ones by an arrival of every warp that is done.
   __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const {
@@ -130,60 +132,90 @@ __device__ __forceinline__ uint32_t atom_row(int row) { return row % 32 * 16 + r
 
 // Producer ------------------------------------------------------------------------------------------------------
 
-// One thread. Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything: the
-// consumers mask it.
+// Weights. One thread. Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything:
+// the consumers mask it.
 template <class Config>
-__device__ __forceinline__ void produce(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+__device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, SharedMap<Config> map) {
   Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
   RingPosition<Config::kWeightStages> raw{};
+  Segment segment;
+  while (segments.next(segment)) {
+    int const n0 = tile_position<Config>(args, segment.tile).n0;
+#pragma unroll 1
+    for (int step = segment.begin; step < segment.end; ++step) {
+      mbarrier_wait_patiently(map.weight_empty(raw.slot), raw.parity ^ 1);
+      uint32_t const full = map.weight_full(raw.slot);
+      mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
+      tma_load_2d(map.weights(raw.slot), &args.b_map, step * Config::kStepBytes, n0, full);
+      tma_load_3d(map.weight_scales(raw.slot), &args.b_scale_map, 0, step * Config::kAtoms, n0 / kScaleAtomRows, full);
+      raw.advance();
+    }
+  }
+}
+
+// Activations: unit `half` of every step. One thread: starting a copy takes long enough that one for all would be late.
+template <class Config>
+__device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedMap<Config> map, int half) {
+  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
   RingPosition<Config::kUnits> ring{};
+  ring.advance(half);
   int const rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
   int const first_token = rank * (Config::kTokens / 2);
   Segment segment;
   while (segments.next(segment)) {
-    TilePosition const tile = tile_position<Config>(args, segment.tile);
+    int const m0 = tile_position<Config>(args, segment.tile).m0;
 #pragma unroll 1
     for (int step = segment.begin; step < segment.end; ++step) {
-      mbarrier_wait(map.weight_empty(raw.slot), raw.parity ^ 1);
-      uint32_t const weight_full = map.weight_full(raw.slot);
-      mbarrier_arrive_expect(weight_full, Config::kWeightBytes + Config::kWeightScaleBytes);
-      tma_load_2d(map.weights(raw.slot), &args.b_map, step * Config::kStepBytes, tile.n0, weight_full);
-      tma_load_3d(map.weight_scales(raw.slot), &args.b_scale_map, 0, step * Config::kAtoms, tile.n0 / kScaleAtomRows,
-                  weight_full);
-      raw.advance();
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        // Both CTAs' consumers have left the slot.
-        mbarrier_wait(map.unit_empty(ring.slot), ring.parity ^ 1);
-        uint32_t const unit_full = map.unit_full(ring.slot);
-        mbarrier_arrive_expect(unit_full, Config::kUnitBytes);
-        int const column = step * Config::kStepValues + half * 64;
-        if (args.schedule.pair == 1) {
-          tma_load_2d(map.unit(ring.slot), &args.a_map, column, tile.m0, unit_full);
-        } else {
-          uint32_t const ctas = (1u << args.schedule.pair) - 1;
-          tma_load_2d_multicast(map.unit(ring.slot) + first_token * 128, &args.a_map, column, tile.m0 + first_token,
-                                unit_full, ctas);
-        }
-        ring.advance();
+      mbarrier_wait_patiently(map.unit_empty(ring.slot), ring.parity ^ 1);  // both CTAs' consumers have left the slot
+      uint32_t const full = map.unit_full(ring.slot);
+      mbarrier_arrive_expect(full, Config::kUnitBytes);
+      int const column = step * Config::kStepValues + half * 64;
+      if (args.schedule.pair == 1) {
+        tma_load_2d(map.unit(ring.slot), &args.a_map, column, m0, full);
+      } else {
+        uint32_t const ctas = (1u << args.schedule.pair) - 1;
+        tma_load_2d_multicast(map.unit(ring.slot) + first_token * 128, &args.a_map, column, m0 + first_token, full,
+                              ctas);
       }
+      ring.advance(2);
     }
+  }
+}
+
+// Weights of the first steps to L2, before the kernels before this one are known to have ended: no value is used. One thread.
+template <class Config>
+__device__ __forceinline__ void prefetch_weights(WgmmaGemmArgs const& args) {
+  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  Segment segment;
+  if (!segments.next(segment)) return;
+  TilePosition const tile = tile_position<Config>(args, segment.tile);
+#pragma unroll 1
+  for (int step = segment.begin; step < min(segment.end, segment.begin + Config::kWeightStages); ++step) {
+    tma_prefetch_2d(&args.b_map, step * Config::kStepBytes, tile.n0);
+    tma_prefetch_3d(&args.b_scale_map, 0, step * Config::kAtoms, tile.n0 / kScaleAtomRows);
   }
 }
 
 // Consumers -----------------------------------------------------------------------------------------------------
 
-// A consumer warpgroup's rings, and what a thread of it reads from them: of the warpgroup's 64 weight rows it has the rows
-// 16w + g + 8h of the product, h = 0, 1.
+// Where a consumer warpgroup is in the rings, and what a thread of it reads from them: of the warpgroup's 64 weight rows it
+// has the rows 16w + g + 8h of the product, h = 0, 1.
 template <class Config>
 struct ConsumerRings {
   RingPosition<Config::kWeightStages> raw{};
   RingPosition<Config::kUnits> ring{};
+  int skip;                // steps until the warpgroup's next one
   uint32_t codes, scales;  // offsets of h = 0 in a slot
   int t;
 
   __device__ __forceinline__ explicit ConsumerRings(int thread) {  // of the consumers
-    int const lane = thread % 32, row = thread / 32 * 16 + lane / 4;
+    int const lane = thread % 32, row = thread % (128 * Config::kHalves) / 32 * 16 + lane / 4;
+    skip = 0;
+    if constexpr (Config::kGroups > 1) {
+      skip = thread / (128 * Config::kHalves);
+      raw.advance(skip);
+      ring.advance(2 * skip);
+    }
     t = lane % 4;
     codes = row * Config::kStepBytes + t * 16;
     scales = atom_row(row) + (Config::kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes + t % 2 * 2 : t);
@@ -196,36 +228,68 @@ struct WeightStep {  // a thread's part of a step
   BlockFactors<kFormat> factors[2];
 };
 
+// Words 2 * kHalf and 2 * kHalf + 1 of the rows' codes, when the weights are there.
+template <class Config, int kHalf>
+__device__ __forceinline__ void load_codes(SharedMap<Config> map, ConsumerRings<Config> const& rings,
+                                           WeightStep<Config::kFormat>& weights) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    uint2 const v = shared_load8(map.weights(rings.raw.slot) + rings.codes + h * 8 * Config::kStepBytes + kHalf * 8);
+    weights.codes[h][2 * kHalf] = v.x, weights.codes[h][2 * kHalf + 1] = v.y;
+  }
+}
+
+// The rows' scale bytes, likewise; not yet looked at.
+template <class Config>
+__device__ __forceinline__ void load_scales(SharedMap<Config> map, ConsumerRings<Config> const& rings,
+                                            uint32_t (&bytes)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    // 16 bytes from row to row, within 32 rows
+    uint32_t const address = map.weight_scales(rings.raw.slot) + rings.scales + h * 8 * 16;
+    bytes[h] = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
+  }
+}
+
+template <class Config>
+__device__ __forceinline__ void convert_scales(WgmmaGemmArgs const& args, ConsumerRings<Config> const& rings, int step,
+                                               uint32_t const (&bytes)[2], WeightStep<Config::kFormat>& weights) {
+  bool const inside = 32 * rings.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
+#pragma unroll
+  for (int h = 0; h < 2; ++h) weights.factors[h] = BlockFactors<Config::kFormat>(inside ? bytes[h] : 0);
+}
+
+template <class Config>
+__device__ __forceinline__ void release_weights(SharedMap<Config> map, ConsumerRings<Config>& rings) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) mbarrier_arrive(map.weight_empty(rings.raw.slot));
+  rings.raw.advance(Config::kGroups);
+}
+
 // Waits for the weights of a step, takes them to registers and frees their slot.
 template <class Config>
 __device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map,
                                              ConsumerRings<Config>& rings, int step,
                                              WeightStep<Config::kFormat>& weights) {
-  bool const inside = 32 * rings.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
   mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);
-  uint32_t const codes = map.weights(rings.raw.slot) + rings.codes;
-  uint32_t const scales = map.weight_scales(rings.raw.slot) + rings.scales;
   uint32_t bytes[2];
+  load_scales<Config>(map, rings, bytes);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    uint4 const v = shared_load16(codes + h * 8 * Config::kStepBytes);
+    uint4 const v = shared_load16(map.weights(rings.raw.slot) + rings.codes + h * 8 * Config::kStepBytes);
     weights.codes[h][0] = v.x, weights.codes[h][1] = v.y, weights.codes[h][2] = v.z, weights.codes[h][3] = v.w;
-    uint32_t const address = scales + h * 8 * 16;  // 16 bytes from row to row, within 32 rows
-    bytes[h] = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
   }
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) mbarrier_arrive(map.weight_empty(rings.raw.slot));
-  rings.raw.advance();
-#pragma unroll
-  for (int h = 0; h < 2; ++h) weights.factors[h] = BlockFactors<Config::kFormat>(inside ? bytes[h] : 0);
+  release_weights<Config>(map, rings);
+  convert_scales<Config>(args, rings, step, bytes, weights);
 }
 
-// Products of steps [begin, end) of a segment, begin < end. weights: of step begin; on return of step end, if the segment
-// goes on so far.
+// Products of steps begin, begin + kGroups, ... below end of a segment; at least one. weights: of step begin; on return of
+// the next step, if the segment goes on so far.
 template <class Config, int kCount>
 __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, SharedMap<Config> map, Segment const& segment,
                                                int begin, int end, ConsumerRings<Config>& rings,
                                                WeightStep<Config::kFormat>& weights, float (&accumulator)[kCount]) {
+  constexpr int kWords = Config::kGroupWords;
   int const lane = threadIdx.x % 32;
   int accumulate = 0;
   int previous_unit = -1;  // read by products that may still run
@@ -235,37 +299,55 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
     previous_unit = -1;
   };
 #pragma unroll 1
-  for (int step = begin; step < end; ++step) {
-    uint32_t operand[2][2][4];  // [word parity][half of the word]
+  for (int step = begin; step < end; step += Config::kGroups) {
+    bool const more = step + Config::kGroups < segment.end;
+    // With short products, barriers are looked at and the next step's weights are loaded some time before they are needed.
+    bool const weights_there = Config::kEarly && mbarrier_test(map.weight_full(rings.raw.slot), rings.raw.parity);
+    bool unit_there = false;
+    uint32_t bytes[2];                  // scales of the next step
+    uint32_t operand[2][kWords][2][4];  // [group parity][word][half of the word]
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      // The registers operand[q % 2] are free: the products of word q - 2 have been waited for.
+      int const parity = q / kWords % 2, word = q % kWords;
+      if (Config::kEarly && q % 2 == 0) unit_there = mbarrier_test(map.unit_full(rings.ring.slot), rings.ring.parity);
+      // These registers are free: the products of the group before the previous one have been waited for.
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         uint32_t pairs[4];
         dequantize_word(weights.codes[h][q], weights.factors[h].of_word(q), pairs);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          operand[q % 2][j][h] = pairs[2 * j];
-          operand[q % 2][j][h + 2] = pairs[2 * j + 1];
+          operand[parity][word][j][h] = pairs[2 * j];
+          operand[parity][word][j][h + 2] = pairs[2 * j + 1];
         }
       }
-      if (q % 2 == 0) mbarrier_wait(map.unit_full(rings.ring.slot), rings.ring.parity);
-      uint64_t const descriptor = wgmma_descriptor_swizzle128(map.unit(rings.ring.slot)) + q % 2 * 4;
+      if (word != kWords - 1) continue;
+      if ((q % 2 == 0 || kWords == 2) && !unit_there) mbarrier_wait(map.unit_full(rings.ring.slot), rings.ring.parity);
+      uint32_t const descriptor =
+          wgmma_descriptor_swizzle128(map.unit(rings.ring.slot)) + (kWords == 2 ? 0 : q % 2 * 4);
       wgmma_fence();
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        wgmma_m64k16(accumulator, operand[q % 2][j], descriptor + 2 * j, accumulate);
+      for (int i = 0; i < 2 * kWords; ++i) {
+        wgmma_m64k16(accumulator, operand[parity][i / 2][i % 2], descriptor + 2 * i, accumulate);
         accumulate = 1;
       }
       wgmma_commit();
-      if (q == 3 && step + 1 < segment.end) load_weights<Config>(args, map, rings, step + 1, weights);
+      if constexpr (!Config::kEarly) {
+        if (q == 3 && more) load_weights<Config>(args, map, rings, step + Config::kGroups, weights);
+      } else if (q == 1 && more) {  // codes over those that have been used
+        if (!weights_there) mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);
+        load_scales<Config>(map, rings, bytes);
+        load_codes<Config, 0>(map, rings, weights);
+      } else if (q == 3 && more) {
+        load_codes<Config, 1>(map, rings, weights);
+        release_weights<Config>(map, rings);
+        convert_scales<Config>(args, rings, step + Config::kGroups, bytes, weights);
+      }
       wgmma_wait<1>();
-      if (q % 2 == 0) {
-        release_unit();
-      } else {
+      if (q % 2 == 0 || kWords == 2) release_unit();
+      if (q % 2 == 1) {
         previous_unit = rings.ring.slot;
-        rings.ring.advance();
+        rings.ring.advance(q == 1 ? 1 : 2 * Config::kGroups - 1);
       }
     }
   }
@@ -274,26 +356,62 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
   release_unit();
 }
 
+// A warpgroup's products of a segment.
 template <class Config, int kCount>
 __device__ __forceinline__ void multiply_segment(WgmmaGemmArgs const& args, SharedMap<Config> map,
                                                  Segment const& segment, ConsumerRings<Config>& rings,
                                                  float (&sum)[kCount]) {
+  int const begin = segment.begin + rings.skip;
+  if constexpr (Config::kGroups > 1 || Config::kPromote) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = 0.0f;
+  }
+  if constexpr (Config::kGroups > 1) {
+    int const left = segment.end - begin;  // until the end of the segment
+    rings.skip = left <= 0 ? -left : left % Config::kGroups == 0 ? 0 : Config::kGroups - left % Config::kGroups;
+    if (left <= 0) return;
+  }
   WeightStep<Config::kFormat> weights;
-  load_weights<Config>(args, map, rings, segment.begin, weights);
+  load_weights<Config>(args, map, rings, begin, weights);
   if constexpr (Config::kPromote) {
     float accumulator[kCount];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) accumulator[i] = sum[i] = 0.0f;
+    for (int i = 0; i < kCount; ++i) accumulator[i] = 0.0f;
+    constexpr int kSteps = Config::kPromoteSteps * Config::kGroups;
 #pragma unroll 1
-    for (int step = segment.begin; step < segment.end; step += Config::kPromoteSteps) {
-      multiply_steps<Config>(args, map, segment, step, min(step + Config::kPromoteSteps, segment.end), rings, weights,
-                             accumulator);
+    for (int step = begin; step < segment.end; step += kSteps) {
+      multiply_steps<Config>(args, map, segment, step, min(step + kSteps, segment.end), rings, weights, accumulator);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sum[i] += accumulator[i];
     }
   } else {
-    multiply_steps<Config>(args, map, segment, segment.begin, segment.end, rings, weights, sum);
+    multiply_steps<Config>(args, map, segment, begin, segment.end, rings, weights, sum);
   }
+}
+
+// Adds the second group's sums to the first's. True for the first.
+template <class Config, int kCount>
+__device__ __forceinline__ bool add_groups(SharedMap<Config> map, int half, int group, float (&sum)[kCount]) {
+  uint32_t const place = map.sums(half) + threadIdx.x % 128 * 16;
+  uint32_t const written = 1 + Config::kHalves + half, read = written + Config::kHalves;  // barriers
+  if (group == 1) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      shared_store16(place + i * 512, float_bits(sum[i]), float_bits(sum[i + 1]), float_bits(sum[i + 2]),
+                     float_bits(sum[i + 3]));
+    }
+  }
+  barrier_sync<256>(written);
+  if (group == 0) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 4) {
+      uint4 const v = shared_load16(place + i * 512);
+      sum[i] += bits_float(v.x), sum[i + 1] += bits_float(v.y), sum[i + 2] += bits_float(v.z),
+          sum[i + 3] += bits_float(v.w);
+    }
+  }
+  barrier_sync<256>(read);
+  return group == 0;
 }
 
 // After a part of a shared tile: true if this warpgroup is the one to store the tile, whose sums it then has.
@@ -303,13 +421,13 @@ __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<C
   TileSchedule const& schedule = args.schedule;
   int const shared_tile = tile - schedule.whole, cluster = static_cast<int>(blockIdx.x) / args.schedule.pair,
             rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
-  int const consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
+  int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
   int const first_step = shared_tile * schedule.steps;
   int const first = schedule.cluster_of(first_step), last = schedule.cluster_of(first_step + schedule.steps - 1);
   // A cluster's range begins inside of at most one tile and ends inside of at most one other.
   auto const part = [&](int of) {
     int64_t const slot = (int64_t{of} * args.schedule.pair + rank) * 2 + (of == first ? 1 : 0);
-    return args.partials + slot * Config::kPartialFloats + consumer * (Config::kPartialFloats / Config::kConsumers) +
+    return args.partials + slot * Config::kPartialFloats + half * (Config::kPartialFloats / Config::kHalves) +
            thread * 4;
   };
   float* const own = part(cluster);
@@ -317,32 +435,41 @@ __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<C
   for (int i = 0; i < kCount; i += 4) {
     global_store_shared4(own + i * 128, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
   }
-  barrier_sync<128>(consumer + 1);
+  barrier_sync<128>(half + 1);
   if (thread == 0) {
-    uint32_t* const counter = args.counters + (shared_tile * args.schedule.pair + rank) * Config::kConsumers + consumer;
+    uint32_t* const counter = args.counters + (shared_tile * args.schedule.pair + rank) * Config::kHalves + half;
     bool const complete = global_count(counter) == static_cast<uint32_t>(last - first);
     if (complete) *counter = 0;  // for the next launch
-    shared_store4(map.count(consumer), complete);
+    shared_store4(map.count(half), complete);
   }
-  barrier_sync<128>(consumer + 1);
-  if (shared_load4(map.count(consumer)) == 0) return false;
-  constexpr int kAtOnce = 32;
+  barrier_sync<128>(half + 1);
+  if (shared_load4(map.count(half)) == 0) return false;
+  // Many loads at once: a part is far away, and there are few.
+  constexpr int kValues = Config::kGroups == 1 ? 32 : 16, kParts = 2;
 #pragma unroll
-  for (int i = 0; i < kCount; i += kAtOnce) {
-    float total[kAtOnce] = {};
+  for (int i = 0; i < kCount; i += kValues) {
+    float total[kValues] = {};
 #pragma unroll 1
-    for (int of = first; of <= last; ++of) {
-      float const* const from = part(of);
-      float4 v[kAtOnce / 4];
+    for (int of = first; of <= last; of += kParts) {
+      float4 v[kParts][kValues / 4] = {};
 #pragma unroll
-      for (int j = 0; j < kAtOnce / 4; ++j) v[j] = global_load_shared4(from + (i + 4 * j) * 128);
+      for (int p = 0; p < kParts; ++p) {
+        if (of + p > last) break;
+        float const* const from = part(of + p) + i * 128;
 #pragma unroll
-      for (int j = 0; j < kAtOnce / 4; ++j) {
-        total[4 * j] += v[j].x, total[4 * j + 1] += v[j].y, total[4 * j + 2] += v[j].z, total[4 * j + 3] += v[j].w;
+        for (int j = 0; j < kValues / 4; ++j) v[p][j] = global_load_shared4(from + j * 4 * 128);
+      }
+#pragma unroll
+      for (int p = 0; p < kParts; ++p) {
+#pragma unroll
+        for (int j = 0; j < kValues / 4; ++j) {
+          total[4 * j] += v[p][j].x, total[4 * j + 1] += v[p][j].y;
+          total[4 * j + 2] += v[p][j].z, total[4 * j + 3] += v[p][j].w;
+        }
       }
     }
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) sum[i + j] = total[j];
+    for (int j = 0; j < kValues; ++j) sum[i + j] = total[j];
   }
   return true;
 }
@@ -351,8 +478,8 @@ __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<C
 template <class Config, int kCount>
 __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, TilePosition tile,
                                            float const (&sum)[kCount]) {
-  int const consumer = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, lane = thread % 32;
-  int const n0 = tile.n0 + consumer * 64;
+  int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, lane = thread % 32;
+  int const n0 = tile.n0 + half * 64;
   if (n0 >= args.n) return;
   int const column = n0 + thread / 32 * 16 + lane / 4;  // and column + 8
   constexpr float kUnshift = BlockFactors<Config::kFormat>::kUnshift;
@@ -364,9 +491,9 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
     bias[h] = args.bias != nullptr && c < args.n ? load_bias(args.bias, args.bias_dtype, c) : 0.0f;
   }
   if (args.staged) {
-    uint32_t const staging = map.staging(consumer);
+    uint32_t const staging = map.staging(half);
     if (thread == 0) tma_store_wait_read();  // the previous tile's
-    barrier_sync<128>(consumer + 1);
+    barrier_sync<128>(half + 1);
     // Lane 8 * matrix + token gives the address of a token's 8 columns; the matrices are (8 tokens, h).
     uint32_t const token = lane / 16 * 8 + lane % 8, chunk = thread / 32 * 2 + lane / 8 % 2;
     uint32_t const address = staging + token * 128 + ((chunk ^ lane % 8) << 4);
@@ -381,7 +508,7 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
       shared_store_matrices_transposed(address + i / 8 * (16 * 128), v);
     }
     fence_async_shared();
-    barrier_sync<128>(consumer + 1);
+    barrier_sync<128>(half + 1);
     if (thread == 0) {
       tma_store_2d(&args.d_map, n0, tile.m0, staging);
       tma_store_commit();
@@ -413,6 +540,10 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
   while (segments.next(segment)) {
     float sum[Config::kTokens / 2];
     multiply_segment<Config>(args, map, segment, rings, sum);
+    if constexpr (Config::kGroups > 1) {
+      int const warpgroup = threadIdx.x / 128 - 1;
+      if (!add_groups<Config>(map, warpgroup % Config::kHalves, warpgroup / Config::kHalves, sum)) continue;
+    }
     if (segment.end - segment.begin < args.schedule.steps && !add_parts<Config>(args, map, segment.tile, sum)) continue;
     store_tile<Config>(args, map, tile_position<Config>(args, segment.tile), sum);
   }
@@ -431,19 +562,25 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
     if (args.staged) tma_prefetch_map(&args.d_map);
     for (int i = 0; i < Config::kUnits; ++i) {
       mbarrier_init(map.unit_full(i), 1);
-      mbarrier_init(map.unit_empty(i), 4 * Config::kConsumers * args.schedule.pair);
+      mbarrier_init(map.unit_empty(i), 4 * Config::kHalves * args.schedule.pair);
     }
     for (int i = 0; i < Config::kWeightStages; ++i) {
       mbarrier_init(map.weight_full(i), 1);
-      mbarrier_init(map.weight_empty(i), 4 * Config::kConsumers);
+      mbarrier_init(map.weight_empty(i), 4 * Config::kHalves);
     }
     mbarrier_init_fence();
+  } else if (threadIdx.x == 32) {
+    prefetch_weights<Config>(args);
   }
   cluster_sync();  // the other CTA's copies and arrivals need the barriers
   pdl_wait();
   if (threadIdx.x < Config::kProducerThreads) {
     release_registers<Config::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<Config>(args, map);
+    if (threadIdx.x == 0) {
+      produce_weights<Config>(args, map);
+    } else if (threadIdx.x % 32 == 0 && threadIdx.x < 96) {
+      produce_units<Config>(args, map, static_cast<int>(threadIdx.x) / 32 - 1);
+    }
   } else {
     claim_registers<Config::kConsumerRegisters>();
     consume<Config>(args, map);

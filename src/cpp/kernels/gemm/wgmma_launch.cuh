@@ -68,23 +68,28 @@ inline CUresult encode_scales(CUtensorMap* map, uint8_t const* scales, int64_t r
                              CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+constexpr int64_t kFewBlocks = 1 << 14;  // too few to fill the device: more warps with less work each
+
 template <Format kFormat>
-fp4aot_status launch_expand(fp4aot_gemm_params const& p, char const* op, bool first, WgmmaWorkspace const& workspace,
-                            Message* message) {
+fp4aot_status launch_expand(fp4aot_gemm_params const& p, char const* op, bool first, int tokens,
+                            WgmmaWorkspace const& workspace, Message* message) {
   uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
   ExpandArgs args = {};
   args.codes = p.a_codes;
   args.stride = p.a_stride;
   args.scales = p.a_scales;
   args.m = p.m;
+  args.rows = round_up(p.m, tokens);
   args.k = static_cast<int32_t>(p.k);
   args.blocks = (args.k + kExpandBlock - 1) / kExpandBlock;
   args.out = memory;
   args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
   args.counter_count = static_cast<int32_t>(workspace.counter_bytes / 4);
   constexpr int kWarps = kExpandThreads / 32;
-  dim3 const grid(static_cast<unsigned>((expand_strips(p.m) + kWarps - 1) / kWarps),
-                  static_cast<unsigned>((args.blocks + kExpandWarpBlocks - 1) / kExpandWarpBlocks));
+  bool const few = args.rows * args.blocks <= kFewBlocks;
+  args.row_mask = few ? 3 : 0;
+  dim3 const grid(static_cast<unsigned>((expand_strips(args.rows) + kWarps - 1) / kWarps),
+                  static_cast<unsigned>((args.blocks + kExpandWarpBlocks - 1) / kExpandWarpBlocks), few ? 4 : 1);
   // A later chunk overwrites the workspace only after the product before it.
   uint32_t const flags = first ? p.flags : p.flags | FP4AOT_FLAG_PDL;
   return launch({op, p.stream, flags, message}, reinterpret_cast<void const*>(expand_activations_kernel<kFormat>), grid,
@@ -104,8 +109,9 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, boo
   args.staged = p.d_dtype != FP4AOT_FP32 && rows_aligned(p.d, p.d_stride * 2, 16);
 
   int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
-  CUresult result = encode_rows(&args.a_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, memory, p.m, values, values * 2,
-                                Config::kTokens / args.schedule.pair, 64, CU_TENSOR_MAP_SWIZZLE_128B);
+  CUresult result =
+      encode_rows(&args.a_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, memory, round_up(p.m, Config::kTokens), values,
+                  values * 2, Config::kTokens / args.schedule.pair, 64, CU_TENSOR_MAP_SWIZZLE_128B);
   if (result == CUDA_SUCCESS) {
     result = encode_rows(&args.b_map, CU_TENSOR_MAP_DATA_TYPE_UINT8, p.b_codes, p.n, p.k / 2, p.b_stride, Config::kRows,
                          Config::kStepBytes, CU_TENSOR_MAP_SWIZZLE_NONE);
@@ -147,7 +153,7 @@ fp4aot_status run_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, bool c
   WgmmaWorkspace const workspace = wgmma_workspace<Config>(p.m, p.k, cut, sms);
   for (int64_t m0 = 0; m0 < p.m; m0 += workspace.chunk_rows) {
     fp4aot_gemm_params const chunk = rows_of<Config::kFormat>(p, m0, workspace.chunk_rows);
-    fp4aot_status status = launch_expand<Config::kFormat>(chunk, op, m0 == 0, workspace, message);
+    fp4aot_status status = launch_expand<Config::kFormat>(chunk, op, m0 == 0, Config::kTokens, workspace, message);
     for (int64_t n0 = 0; n0 < p.n && status == FP4AOT_OK; n0 += kMaxLaunchN) {
       status = launch_wgmma_gemm<Config>(columns_of<Config::kFormat>(chunk, n0, kMaxLaunchN), op, cut, sms, workspace,
                                          message);

@@ -20,30 +20,42 @@ struct WgmmaGemmArgs : GemmArgs {
   CUtensorMap d_map;        // 16-bit results [m, n]; boxes of 64 x kTokens; if `staged`
   TileSchedule schedule;
   bool staged;         // results go through shared memory and d_map
-  float* partials;     // sums of shared tiles: [CTA][2][consumer warpgroup][kTokens / 8][128] x 4
-  uint32_t* counters;  // of finished parts: [shared tile][rank in the cluster][consumer warpgroup]; zero
+  float* partials;     // sums of shared tiles: [CTA][2][half][kTokens / 8][128] x 4
+  uint32_t* counters;  // of finished parts: [shared tile][rank in the cluster][half]; zero
 };
 
-// A CTA's tile is 128 weight rows (n) x kTokens activation rows (m); each of two consumer warpgroups has 64 of the rows.
-template <Format kFormatValue, int kTokensValue>
+// A CTA's tile is 128 weight rows (n) x kTokens activation rows (m). kHalves consumer warpgroups have 64 of the weight rows
+// each; with kGroups = 2 there are as many again, and the groups take the steps along k in turn.
+// kPromoteValue: see kPromote.
+template <Format kFormatValue, int kTokensValue, bool kPromoteValue = false>
 struct WgmmaConfig {
   static constexpr Format kFormat = kFormatValue;
   static constexpr int kTokens = kTokensValue;
   static_assert(kTokens == 64 || kTokens == 128 || kTokens == 192 || kTokens == 256);
-  static constexpr int kConsumers = 2;  // warpgroups
   static constexpr int kRows = kWgmmaRows;
-  static_assert(kRows == 64 * kConsumers && kRows == kScaleAtomRows);
+  static constexpr int kHalves = 2;
+  static_assert(kRows == 64 * kHalves && kRows == kScaleAtomRows);
+  // A warp has too little to do while it waits for an instruction's result: four on a scheduler hide more than two, where
+  // there are registers for them.
+  static constexpr int kGroups = kTokens == 64 && !kPromoteValue ? 2 : 1;
   static constexpr int kProducerThreads = 128;
-  static constexpr int kThreads = kProducerThreads + 128 * kConsumers;
+  static constexpr int kThreads = kProducerThreads + 128 * kHalves * kGroups;
   // setmaxnreg moves registers between the roles, within what the launch gave the CTA.
-  static constexpr int kConsumerRegisters = 232;
-  static constexpr int kProducerRegisters = 40;
-  static_assert(kConsumers * kConsumerRegisters + kProducerRegisters <= kThreads / 128 * (65536 / kThreads / 8 * 8));
+  static constexpr int kConsumerRegisters = kGroups == 2 ? 112 : 232;
+  static constexpr int kProducerRegisters = kGroups == 2 ? 32 : 40;
+  static_assert(kHalves * kGroups * kConsumerRegisters + kProducerRegisters <=
+                kThreads / 128 * (65536 / kThreads / 8 * 8));
 
-  // fp32 partial sums restart every kPromoteSteps steps and are added outside of the tensor cores, which truncate: the
-  // error then grows with 256 values, not with k. Larger tiles have no registers for it.
-  static constexpr bool kPromote = kTokens <= 128;
+  // For fp32 results partial sums restart every kPromoteSteps steps and are added outside of the tensor cores, which
+  // truncate: the error then grows with 256 values, not with k. Larger tiles have no registers for it.
+  static constexpr bool kPromote = kPromoteValue;
   static constexpr int kPromoteSteps = 2;
+  static_assert(!kPromote || kTokens <= 128);
+
+  // Short products leave little time: a warp starts those of two words (of 32 values along k) together, not of one, and
+  // looks ahead (wgmma.cuh).
+  static constexpr bool kEarly = kTokens <= 128;
+  static constexpr int kGroupWords = kEarly ? 2 : 1;
 
   // A step is 128 values along k: 64 bytes of codes a weight row and kAtoms scale atoms.
   static constexpr int kStepValues = kWgmmaStep;
@@ -56,21 +68,24 @@ struct WgmmaConfig {
   static constexpr int kUnitBytes = kTokens * 128;
   static constexpr int kWeightBytes = kRows * kStepBytes;
   static constexpr int kWeightScaleBytes = kAtoms * kScaleAtomBytes;
-  static constexpr int kStagingBytes = kTokens * 128;  // 16-bit results of a consumer warpgroup
+  static constexpr int kSumBytes = 64 * kTokens * 4;   // of 64 weight rows
+  static constexpr int kStagingBytes = kTokens * 128;  // 16-bit results of 64 weight rows
 
   // Offsets in shared memory, from a multiple of 1024.
   static constexpr int kUnitOffset = 0;
   static constexpr int kStagingOffset = kUnitOffset + kUnits * kUnitBytes;
-  static constexpr int kWeightOffset = kStagingOffset + kConsumers * kStagingBytes;
+  static constexpr int kWeightOffset = kStagingOffset + kHalves * kStagingBytes;
   static constexpr int kWeightScaleOffset = kWeightOffset + kWeightStages * kWeightBytes;
-  static constexpr int kBarrierOffset = kWeightScaleOffset + kWeightStages * kWeightScaleBytes;
+  static constexpr int kSumOffset = kWeightScaleOffset + kWeightStages * kWeightScaleBytes;  // of the second group
+  static constexpr int kBarrierOffset = kSumOffset + (kGroups - 1) * kHalves * kSumBytes;
   static constexpr int kBarriers = 2 * (kWeightStages + kUnits);
-  static constexpr int kCountOffset = kBarrierOffset + kBarriers * 8;  // a word for each consumer warpgroup
+  static constexpr int kCountOffset = kBarrierOffset + kBarriers * 8;  // a word for each half
   static_assert(kUnitBytes / 2 % 1024 == 0 && kStagingOffset % 1024 == 0 && kStagingBytes % 1024 == 0,
                 "the 128-byte swizzle repeats every 1024 bytes");
-  static_assert(kWeightOffset % 128 == 0 && kWeightScaleOffset % 128 == 0 && kBarrierOffset % 8 == 0);
+  static_assert(kWeightOffset % 128 == 0 && kWeightScaleOffset % 128 == 0 && kSumOffset % 16 == 0 &&
+                kBarrierOffset % 8 == 0);
 
-  static constexpr int kSharedBytes = 1024 + kCountOffset + kConsumers * 4;  // 1024: to align the start
+  static constexpr int kSharedBytes = 1024 + kCountOffset + kHalves * 4;  // 1024: to align the start
   static_assert(kSharedBytes <= 227 * 1024);
 
   // Floats of a part of a shared tile.
@@ -79,7 +94,8 @@ struct WgmmaConfig {
 
 // What a product takes from its workspace: a chunk of expanded activations, then the sums and counters of shared tiles.
 struct WgmmaWorkspace {
-  int64_t chunk_rows;  // of A at once
+  int64_t chunk_rows;   // of A at once
+  int64_t padded_rows;  // of whole tiles: copies of what lies outside of a tensor are slow
   int64_t activation_bytes, partial_bytes, counter_bytes;
   int64_t bytes() const { return activation_bytes + partial_bytes + counter_bytes; }
 };
@@ -95,10 +111,11 @@ WgmmaWorkspace wgmma_workspace(int64_t m, int64_t k, bool cut, int sms) {
   int64_t const chunks = (m + most - 1) / most;
   WgmmaWorkspace workspace = {};
   workspace.chunk_rows = chunks <= 1 ? m : round_up((m + chunks - 1) / chunks, kGranule);
-  workspace.activation_bytes = workspace.chunk_rows * row_bytes;
+  workspace.padded_rows = round_up(workspace.chunk_rows, Config::kTokens);
+  workspace.activation_bytes = workspace.padded_rows * row_bytes;
   if (cut) {
     workspace.partial_bytes = int64_t{sms} * 2 * Config::kPartialFloats * 4;
-    workspace.counter_bytes = round_up(int64_t{sms} * 2 * Config::kConsumers * 4, 16);
+    workspace.counter_bytes = round_up(int64_t{sms} * 2 * Config::kHalves * 4, 16);
   }
   return workspace;
 }

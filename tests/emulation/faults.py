@@ -1,0 +1,195 @@
+"""Faults that test_gemm_emulation plants in the kernels' headers, one at a time, and what a run then prints."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`text` of a header, with `wrong` in its place while the fault is on; `symptom`: what the failing run prints."""
+
+    name: str
+    header: str
+    text: str
+    wrong: str
+    symptom: str
+    also: tuple[tuple[str, str], ...] = ()  # more such pairs
+
+
+WRONG_RESULT = "mismatch at"
+FAULTS = (
+    Fault(
+        "bias of the wrong column",
+        "wgmma",
+        "scale * sum[i + 2 * j + 1] + bias[j % 2]",
+        "scale * sum[i + 2 * j + 1] + bias[j / 2]",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "no wait for weights",
+        "wgmma",
+        "if (!weights_there) mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);",
+        ";",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "no wait for activations",
+        "wgmma",
+        "(q % 2 == 0 || kWords == 2) && !unit_there",
+        "false",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
+        "no wait for a free unit",
+        "wgmma",
+        "mbarrier_wait_patiently(map.unit_empty(ring.slot), ring.parity ^ 1);",
+        ";",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
+        "the other CTA's consumers are not waited for",
+        "wgmma",
+        "cluster_address(map.unit_empty(previous_unit), lane)",
+        "cluster_address(map.unit_empty(previous_unit), blockIdx.x % args.schedule.pair)",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
+        "unit released before its products are done",
+        "wgmma",
+        "wgmma_wait<1>();",
+        "wgmma_wait<3>();",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "slot of weights not released",
+        "wgmma",
+        "if (threadIdx.x % 32 == 0) mbarrier_arrive(map.weight_empty(rings.raw.slot));",
+        ";",
+        "deadlock",
+    ),
+    Fault(
+        "too few bytes expected",
+        "wgmma",
+        "mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);",
+        "mbarrier_arrive_expect(full, Config::kWeightBytes);",
+        "mbarrier underflow|mismatch at",
+    ),
+    Fault(
+        "activations for one CTA of two",
+        "wgmma",
+        "(1u << args.schedule.pair) - 1",
+        "1u << rank",
+        "deadlock",
+    ),
+    Fault(
+        "scales beyond k",
+        "wgmma",
+        "inside ? bytes[h] : 0",
+        "bytes[h]",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "a CTA ends before the other",
+        "wgmma",
+        "cluster_sync();  // the other CTA's copies and arrivals come here until it is done",
+        ";",
+        "of a CTA that has ended",
+    ),
+    Fault(
+        "parts added before all are there",
+        "wgmma",
+        "static_cast<uint32_t>(last - first)",
+        "static_cast<uint32_t>(last - first - 1)",
+        "counter|mismatch at",
+    ),
+    Fault(
+        "two parts in one place",
+        "wgmma",
+        "(of == first ? 1 : 0)",
+        "0",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "staging overwritten before it is read",
+        "wgmma",
+        "if (thread == 0) tma_store_wait_read();  // the previous tile's",
+        ";",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "sums of one group lost",
+        "wgmma",
+        "sum[i] += bits_float(v.x)",
+        "sum[i] = bits_float(v.x)",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "values beyond k expanded",
+        "expand",
+        "block * kExpandBlock + 32 * t < args.k",
+        "true",
+        "read outside of the operands|mismatch at",
+    ),
+    Fault(
+        "order along k",
+        "expand",
+        "shared_store4(own + ((4 * q + c) ^ lane / 4) * 16, pairs[c]);",
+        "shared_store4(own + ((4 * q + (c ^ 1)) ^ lane / 4) * 16, pairs[c]);",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "counters not set to zero",
+        "expand",
+        "args.counters[i] = 0;",
+        ";",
+        "mismatch at|counter",
+    ),
+    Fault(
+        "no wait for copies",
+        "mma_sync",
+        "cp_async_wait<Config::kSlots - 1>();",
+        "cp_async_wait<Config::kSlots>();",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "rows beyond m",
+        "mma_sync",
+        "(tokens_inside_ >> tile & 1) != 0",
+        "true",
+        "read outside of the operands",
+    ),
+    Fault(
+        "swapped operand",
+        "mma_sync",
+        "Operand::multiply(accumulator[strip][i], operand, tokens[i][w][2 * j], tokens[i][w][2 * j + 1]);",
+        "Operand::multiply(accumulator[strip][i], operand, tokens[i][w][2 * j + 1], tokens[i][w][2 * j]);",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "scales of another unit",
+        "mma_sync",
+        "scales_[i / Config::kScaleUnits] + i % Config::kScaleUnits * 4",
+        "scales_[i / Config::kScaleUnits]",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "scale of the other half",
+        "mma_sync",
+        "kNvfp4 ? scales + half : scales",
+        "scales",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "sums over slots in use",
+        "mma_sync",
+        "cp_async_wait<0>();\n  __syncthreads();",
+        "cp_async_wait<0>();",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "columns beyond n stored",
+        "mma_sync",
+        "if (token >= args.m || column >= args.n) continue;",
+        "if (token >= args.m || column >= args.n + 1) continue;",
+        "written outside of the output|mismatch at",  # or in the next row
+    ),
+)
