@@ -1,8 +1,8 @@
 // FP4 operands of mma.sync, dequantised exactly in registers.
 //
 // NVFP4 in fp16: a code whose exponent and mantissa are moved to bits 11..9 of an fp16 is e2m1 * 2^-14 (subnormals
-// too), and its product with an e4m3 scale a multiple of 2^-24 below 1: exact, with no other factor, and the scale has a
-// conversion instruction. MXFP4 in bf16, whose range its scales need: dequant.cuh.
+// too), and its product with an e4m3 scale a multiple of 2^-24 below 1: exact, with no other factor, and the scale has
+// a conversion instruction. MXFP4 in bf16, whose range its scales need: dequant.cuh.
 // The order along k is that of dequantize_word for both.
 #ifndef FP4AOT_KERNELS_GEMM_MMA_OPERAND_CUH_
 #define FP4AOT_KERNELS_GEMM_MMA_OPERAND_CUH_

@@ -71,8 +71,8 @@ class StepReader {
     uint32_t const row_block =  // bytes of scales
         (static_cast<uint32_t>(args.k) / kVector<kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns *
         kScaleAtomBytes;
-    // From a row's first byte, or that of its row block's scales, to this thread's 16 bytes of codes, and to the word with
-    // its scale bytes.
+    // From a row's first byte, or that of its row block's scales, to this thread's 16 bytes of codes, and to the word
+    // with its scale bytes.
     uint32_t const code = first_step * (Config::kStep / 2) + t * 16;
     uint32_t const scale =
         first_step * Config::kStepAtomBytes + (kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes : 0);
