@@ -204,8 +204,10 @@ void boxes() {
     if (!tensor_map_fault(m).empty()) continue;
     int32_t at[5];
     for (uint32_t d = 0; d < 5; ++d) at[d] = static_cast<int32_t>(check::random_below(12)) - 4;
-    at[0] = m.type == TensorType::k16U4Align16B ? 128 * (static_cast<int32_t>(check::random_below(4)) - 1)
-                                                : 2 * (static_cast<int32_t>(check::random_below(120)) - 20);
+    // Whole units of 16 bytes.
+    at[0] = m.type == TensorType::k16U4Align16B
+                ? 128 * (static_cast<int32_t>(check::random_below(4)) - 1)
+                : 128 / tensor_type_bits(m.type) * (static_cast<int32_t>(check::random_below(12)) - 3);
     CHECK(tensor_coordinates_fault(m, at, false).empty());
     box_by_elements(m, at, 128 * check::random_below(16));
     ++accepted;
@@ -214,6 +216,17 @@ void boxes() {
   CHECK(accepted > 200);
   CHECK(outside > 20);
   TensorMap m = plain();
+  m.type = TensorType::kU8;
+  for (int32_t x : {-16, -1, 0, 4, 8, 16}) {
+    int32_t const start[2] = {x, 0};
+    CHECK(tensor_coordinates_fault(m, start, false).empty() == (x % 16 == 0));
+  }
+  m.size[0] = 157;
+  round_up_for_stores(&m);
+  CHECK(m.size[0] == 160);
+  m.type = TensorType::kF32, m.size[0] = 9;
+  round_up_for_stores(&m);
+  CHECK(m.size[0] == 12);
   m.type = TensorType::k16U4Align8B, m.box[0] = 128;
   int32_t const odd[2] = {1, 0}, negative[2] = {0, -1};
   CHECK(!tensor_coordinates_fault(m, odd, false).empty());

@@ -189,6 +189,7 @@ bool fetch_tensor_box(Warp& w, Instruction const& in, int lane, Operand const& o
     return false;
   }
   box->bytes = static_cast<uint32_t>(tensor_box_bytes(box->map));
+  if (is_write) round_up_for_stores(&box->map);
   // Row by row, without the swizzle's pieces.
   TensorMap plain = box->map;
   plain.swizzle = TensorSwizzle::kNone;

@@ -270,12 +270,21 @@ std::string tensor_coordinates_fault(TensorMap const& map, int32_t const* coordi
     return "an odd coordinate of packed 4-bit values";
   if (padded(map.type) && coordinates[0] % 128 != 0)
     return "the coordinate of a padded packed type must be a multiple of 128";
+  // Seen on an H200: anything else is an illegal instruction (conformance/copy.cu).
+  if (!padded(map.type) && static_cast<int64_t>(coordinates[0]) * tensor_type_bits(map.type) % 128 != 0)
+    return at("coordinate", 0) + " = " + std::to_string(coordinates[0]) + " is not a multiple of 16 bytes";
   if (store) {
     if (padded(map.type)) return "a store of a padded packed type has no model";
     for (uint32_t d = 0; d < map.rank; ++d)
       if (coordinates[d] < 0) return "a store starts at the negative " + at("coordinate", d);
   }
   return "";
+}
+
+void round_up_for_stores(TensorMap* map) {
+  if (padded(map->type)) return;
+  uint64_t const unit = 128 / static_cast<uint64_t>(tensor_type_bits(map->type));
+  map->size[0] = (map->size[0] + unit - 1) / unit * unit;
 }
 
 namespace tensor_map_internal {

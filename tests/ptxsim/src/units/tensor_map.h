@@ -119,6 +119,10 @@ void for_each_tensor_run(TensorMap const& map, int32_t const* coordinates, uint3
 // demanded of hardware-skipped elements, but a negative start of a store is outside of what PTX defines.
 std::string tensor_coordinates_fault(TensorMap const& map, int32_t const* coordinates, bool store);
 
+// Stores end at a multiple of 16 bytes of a row, not at the tensor's last element: seen on an H200 (conformance/copy.cu;
+// loads are exact). Makes a copy of the map for stores so.
+void round_up_for_stores(TensorMap* map);
+
 namespace tensor_map_internal {
 // Runs of one row of the box: `elements` from coordinate c0, global row start (of coordinate 0), unswizzled row address.
 struct Row {
