@@ -203,12 +203,8 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
         if (--w->cta().running_warps == 0) {
           Cta& cta = w->cta();
           if (cta.at_exit) cta.at_exit(*w, kernel.code.back());
-          for (Warp& each : cta.warps) {
-            if (!bulk_unread(each)) continue;
-            each.finding(kernel.code.back(), 0, "exit-pending-copy",
-                         "the CTA ends while an asynchronous store may still read its shared memory: "
-                         "cp.async.bulk.wait_group.read first");
-          }
+          // Stores may still be under way: the hardware keeps a CTA's shared memory until they have read it, and CUTLASS's
+          // epilogues end so.
           for (auto& [offset, m] : cta.mbarriers) {
             if (m.live && m.transactions != 0) {
               w->finding(kernel.code.back(), 0, "mbarrier-exit-pending",
@@ -260,7 +256,7 @@ std::string ClusterRunner::describe() {
         Statement const& at = *state_->kernel->code[g.pc].statement;
         std::snprintf(line, sizeof line, "\n  CTA (%u,%u,%u) warp %d lanes %08x at line %u: ", cta.index().x,
                       cta.index().y, cta.index().z, w.number(), g.mask, at.line);
-        text += line + opcode_text(at);
+        text += line + opcode_text(at) + (bulk_unread(w) ? ", with asynchronous stores under way" : "");
       }
     }
     for (auto const& [offset, m] : cta.mbarriers) {
