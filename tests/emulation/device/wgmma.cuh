@@ -8,7 +8,7 @@
 namespace machine {
 
 // d: this thread's part, 4 * blocks values.
-inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& product, uint64_t descriptor,
+inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& product, uint32_t descriptor,
                               bool accumulate) {
   int const thread = current->thread.x % 128, warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
   float a[2][16];
@@ -17,7 +17,7 @@ inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& prod
       a[h][k] = bf16_to_float(product.a[warp * 32 + g * 4 + k % 8 / 2][h + k / 8 * 2] >> k % 2 * 16 & 0xFFFF);
     }
   }
-  uint32_t const start = static_cast<uint32_t>(descriptor & 0x3FFF) << 4;
+  uint32_t const start = (descriptor & 0x3FFF) << 4;
   for (int i = 0; i < blocks; ++i) {
     for (int e = 0; e < 2; ++e) {
       int const row = 2 * t + e;
@@ -68,13 +68,13 @@ void release_registers() {}
 template <int kCount>
 void wgmma_pin(float (&)[kCount]) {}
 
-inline uint64_t wgmma_descriptor_swizzle128(uint32_t shared_address) {
+inline uint32_t wgmma_descriptor_swizzle128(uint32_t shared_address) {
   if (shared_address % 1024 != 0) machine::fail("misaligned operand of wgmma: %x", shared_address);
-  return uint64_t{1} << 62 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 16 | (shared_address & 0x3FFFF) >> 4;
+  return 1u << 16 | (shared_address & 0x3FFFF) >> 4;
 }
 
 template <int kCount>
-void wgmma_m64k16(float (&d)[kCount], uint32_t const (&a)[4], uint64_t b, int accumulate) {
+void wgmma_m64k16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t b, int accumulate) {
   machine::Warpgroup& warpgroup = machine::current_warpgroup();
   long const number = machine::current->products++;
   if (number - warpgroup.first == static_cast<long>(warpgroup.products.size())) warpgroup.products.emplace_back();

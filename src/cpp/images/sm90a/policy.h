@@ -24,12 +24,12 @@ struct WgmmaTile {
   int cut;    // adding the parts of shared tiles
 };
 constexpr WgmmaTile kWgmmaTiles[] = {
-    {64, 560, 1510, 4970}, {128, 780, 750, 6660}, {192, 990, 830, 8190}, {256, 1290, 1220, 11940}};
+    {64, 524, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
 constexpr int kWgmmaTileCount = 4;
 constexpr int kWgmmaTactics = kWgmmaTileCount * 2;
-constexpr int kWgmmaLaunch = 9420;    // both kernels, and filling the pipeline
-constexpr int kWgmmaExpanded = 6850;  // values expanded in a nanosecond, beyond what the steps already count
-constexpr int kWgmmaPart = 73;        // adding a part of 64 rows
+constexpr int kWgmmaLaunch = 8700;    // both kernels, and filling the pipeline
+constexpr int kWgmmaExpanded = 1800;  // values expanded in a nanosecond
+constexpr int kWgmmaPart = 70;        // adding a part of 64 rows
 
 struct MmaSyncTile {
   int rows, tokens;
