@@ -82,7 +82,12 @@ def run(image: str, problem: object, ptx: Path | None, completion: str, seed: in
         worker = Worker(image, place)
         report = worker.run(problem, completion=completion, seed=seed)
         worker.close()
-    result = {"image": image, "problem": repr(problem), "seconds": round(report.seconds, 3), "right": not report.error}
+    result = {
+        "image": image,
+        "problem": problems.written_out(problem),
+        "seconds": round(report.seconds, 3),
+        "right": not report.error,
+    }
     result |= {"error": report.error, "findings": report.findings, "launches": report.counts}
     print(json.dumps(result, indent=1))
     return 0 if not report.error else 1

@@ -7,7 +7,7 @@ kernel that reads too much is found out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import reference
@@ -15,6 +15,12 @@ import reference
 from .session import DTYPES, ELEMENT, Session, bits_of
 
 NAN_SCALE = {"nvfp4": 0x7F, "mxfp4": 0xFF}
+
+
+def written_out(problem) -> str:
+    """The problem as source text, without the fields that have their defaults."""
+    given = [f.name for f in fields(problem) if getattr(problem, f.name) != f.default]
+    return f"{type(problem).__name__}({', '.join(f'{name}={getattr(problem, name)!r}' for name in given)})"
 
 
 def format_of(op: str) -> str:

@@ -1,6 +1,6 @@
 """Outputs of the sm90a kernels on a real H200, kept to compare the simulator with: what is in the file, and how alike.
 
-h200.npz holds: `about`, JSON (device, driver, time, versions); `problems`, their representation; `values`, the distinct
+h200.npz holds: `about`, JSON (device, driver, time, versions); `problems`, written out; `values`, the distinct
 outputs one after the other as bytes; `index`, a row for each output: problem, name, offset, size. Inputs come from the
 problems' seeds.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import reference
 
 from .gemm_problems import Gemm
-from .problems import GlobalScale, ScaleLayout, assert_equal, format_of
+from .problems import GlobalScale, ScaleLayout, assert_equal, format_of, written_out
 from .quantize_problems import Dequantize, EdgeCases, Quantize
 from .session import floats_of
 
@@ -73,7 +73,7 @@ def store(path: Path, about: dict, outputs: list[dict[str, np.ndarray]]) -> None
     np.savez_compressed(
         path,
         about=json.dumps(about),
-        problems=np.array([repr(problem) for problem in problems()]),
+        problems=np.array([written_out(problem) for problem in problems()]),
         values=np.frombuffer(b"".join(values), np.uint8),
         index=np.array([tuple(map(str, row)) for row in index]),
     )
@@ -83,7 +83,9 @@ def load(path: Path = FILE) -> tuple[dict, list[dict[str, np.ndarray]]]:
     """What store wrote. Fails if the record is of other problems than those of today."""
     with np.load(path) as file:
         about, recorded, values, index = (file[name] for name in ("about", "problems", "values", "index"))
-    assert recorded.tolist() == [repr(problem) for problem in problems()], f"{path} is of other problems: record again"
+    assert recorded.tolist() == [written_out(problem) for problem in problems()], (
+        f"{path} is of other problems: record again"
+    )
     outputs: list[dict[str, np.ndarray]] = [{} for _ in recorded]
     for number, name, start, size, dtype, shape in index:
         data = values[int(start) : int(start) + int(size)].tobytes()

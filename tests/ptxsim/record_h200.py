@@ -20,7 +20,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
 
 import installed  # noqa: E402  (found through the line above, as pytest finds it)
 
-from ptxsim import record  # noqa: E402
+from ptxsim import problems, record  # noqa: E402
 from ptxsim.session import Session  # noqa: E402
 
 
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
         problem.check(found)
         session.release()
         outputs.append(found)
-        print(f"{problem}: {sum(array.nbytes for array in found.values())} bytes")
+        print(f"{problems.written_out(problem)}: {sum(array.nbytes for array in found.values())} bytes")
     about = {
         "device": query("name"),
         "driver": query("driver_version"),
