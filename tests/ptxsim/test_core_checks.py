@@ -58,6 +58,8 @@ CASES = [
     ("barriers", "lapped_wrong", "mbarrier-lapped", {"block": 64, "in_order": True}),
     ("clusters", "exchange_right", "", {"grid": 4, "cluster": 2}),
     ("clusters", "exchange_wrong", "shared-race", {"grid": 4, "cluster": 2}),
+    ("clusters", "remote_init_right", "", {"grid": 2, "cluster": 2}),
+    ("clusters", "remote_init_wrong", "mbarrier-init-race", {"grid": 2, "cluster": 2}),
     ("clusters", "remote_exit_wrong", "remote-exited", {"grid": 2, "cluster": 2}),
     ("clusters", "own_window_wrong", "shared-out-of-bounds", {"grid": 2, "cluster": 2}),
     ("clusters", "rank_wrong", "bad-cta-rank", {"grid": 2, "cluster": 2}),
