@@ -20,6 +20,9 @@ CHAIN = Chain("gemm_nvfp4", 33, 136, 320)
 QUANTIZE = Quantize("quantize_nvfp4", 130, 96)
 # sm90a: wgmma_256x32 and mma_sync_32x8_warps8.
 WGMMA, MMA_SYNC = (Gemm("gemm_nvfp4", 33, 264, 352, tactic=number) for number in (1, 25))
+# sm100a and sm103a: tcgen05_1sm_128x128; sm120a: mma_sync_128x128.
+TCGEN05, BLOCK_SCALED = (Gemm("gemm_nvfp4", 33, 264, 352, tactic=number) for number in (129, 1))
+TMEM = "sm10[03]a"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,9 @@ def flip_address_bit(bit: int) -> Callable[[re.Match], str]:
 
 
 SWAP_FIRST_TWO = r"\g<head>\g<second>, \g<first>,"
+MMA_ROWS = r"(?P<head>mma\.sync\.\S+\s*\{[^}]*\},\s*\{)(?P<first>%\w+),\s*(?P<second>%\w+),"
+FENCE = r"fence\.proxy\.async[.:\w]*;"
+TRY_WAIT = r"mbarrier\.try_wait\S*\s+(?P<result>\w+),[^;]*;"
 TRUE = r"setp.eq.u32 \g<result>, 0, 0;"
 
 MUTATIONS = (
@@ -61,21 +67,32 @@ MUTATIONS = (
     Mutation("dequantising does not wait for the launch before", "dequantize", NO_WAIT, ";", CHAIN, "pdl"),
     Mutation("a bit of a stored scale's address", "quantize_rows", access(r"st\.global\.[bus]8"),
              flip_address_bit(16), QUANTIZE, "differ|global"),
-    Mutation("no fence before asynchronous reads", "wgmma_gemm", r"fence\.proxy\.async[.:\w]*;", ";", WGMMA, "fence",
-             "sm90a"),
-    Mutation("no wait for mbarriers", "wgmma_gemm", r"mbarrier\.try_wait\S*\s+(?P<result>\w+),[^;]*;", TRUE, WGMMA, ".",
-             "sm90a"),
+    Mutation("no fence before asynchronous reads", "wgmma_gemm", FENCE, ";", WGMMA, "fence", "sm90a"),
+    Mutation("no wait for mbarriers", "wgmma_gemm", TRY_WAIT, TRUE, WGMMA, ".", "sm90a"),
     Mutation("a bit of a scale's address in shared memory", "wgmma_gemm", access(r"ld\.shared\.u16"),
              flip_address_bit(16), WGMMA, WRONG, "sm90a"),
     Mutation("rows of a wgmma fragment swapped", "wgmma_gemm",
              r"(?P<head>wgmma\.mma_async\S* \{[^}]*\}, \{)(?P<first>%\w+), (?P<second>%\w+),", SWAP_FIRST_TWO, WGMMA,
              WRONG, "sm90a"),
-    Mutation("rows of an mma fragment swapped", "mma_sync_gemm",
-             r"(?P<head>mma\.sync\.\S+\s*\{[^}]*\},\s*\{)(?P<first>%\w+),\s*(?P<second>%\w+),", SWAP_FIRST_TWO,
-             MMA_SYNC, WRONG, "sm90a"),
+    Mutation("rows of an mma fragment swapped", "mma_sync_gemm", MMA_ROWS, SWAP_FIRST_TWO, MMA_SYNC, WRONG, "sm90a"),
     Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
              MMA_SYNC, ".", "sm90a"),
     Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
+    Mutation("tcgen05: no fence before asynchronous reads", "gemm_tcgen05", FENCE, ";", TCGEN05, "fence", TMEM),
+    Mutation("tcgen05: no wait for mbarriers", "gemm_tcgen05", TRY_WAIT, TRUE, TCGEN05, ".", TMEM),
+    Mutation("tcgen05: scales of another column", "gemm_tcgen05",
+             r"(?P<head>tcgen05\.mma\S*block_scale\S* [^;]*\[%\w+)(?P<tail>\], \w+;)", r"\g<head>+1\g<tail>", TCGEN05,
+             "out of tolerance|tensor-memory", TMEM),
+    Mutation("tcgen05: some scales not copied", "gemm_tcgen05", r"(tcgen05\.cp\S*\s[^;]*;)(?![\s\S]*tcgen05\.cp)", ";",
+             TCGEN05, "out of tolerance|tensor-memory|uninitialised", TMEM),
+    Mutation("tcgen05: operands exchanged", "gemm_tcgen05",
+             r"(?P<head>tcgen05\.mma\S* \[%\w+\], )(?P<first>%\w+), (?P<second>%\w+),", SWAP_FIRST_TWO, TCGEN05, WRONG,
+             TMEM),
+    Mutation("block-scaled mma: rows of a fragment swapped", "gemm_mma_sync", MMA_ROWS, SWAP_FIRST_TWO, BLOCK_SCALED,
+             WRONG, "sm120a"),
+    Mutation("block-scaled mma: no wait for mbarriers", "gemm_mma_sync", TRY_WAIT, TRUE, BLOCK_SCALED, ".", "sm120a"),
+    Mutation("block-scaled mma: no fence before asynchronous reads", "gemm_mma_sync", FENCE, ";", BLOCK_SCALED, "fence",
+             "sm120a"),
 )  # fmt: skip
 
 
