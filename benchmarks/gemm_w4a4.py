@@ -2,10 +2,10 @@
 
     python benchmarks/gemm_w4a4.py [nvfp4|mxfp4] [--tactics]
 
-Each call is a CUDA graph of one kernel, timed by events straight around its launch. The L2 cache is flushed before by
-reading 256 MB. All candidates of a shape take turns, median of the turns. `read` is one simple kernel that reads as
-many bytes as the operands have, codes and scales (needs Triton); `empty` is a graph with an empty kernel. Operands are
-random. --tactics also times every tactic that is valid for a shape and prints them, fastest first.
+Each call is a CUDA graph of its one or two kernels, timed by events straight around its launch. The L2 cache is flushed
+before by reading 256 MB. All candidates of a shape take turns, median of the turns. `read` is one simple kernel that
+reads as many bytes as the operands have, codes and scales (needs Triton); `empty` is a graph with an empty kernel.
+Operands are random. --tactics also times every tactic that is valid for a shape and prints them, fastest first.
 """
 
 from __future__ import annotations
