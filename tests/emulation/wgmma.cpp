@@ -65,8 +65,8 @@ void run_expansion(Problem const& problem, Workspace& workspace, bool few) {
   args.counter_count = static_cast<int32_t>(workspace.sizes.counter_bytes / 4);
   int const warps = fp4aot::kExpandThreads / 32, strips = static_cast<int>(fp4aot::expand_strips(args.rows));
   machine::block_dim = dim3(fp4aot::kExpandThreads);
-  machine::grid_dim = dim3((strips + warps - 1) / warps,
-                           (args.blocks + fp4aot::kExpandWarpBlocks - 1) / fp4aot::kExpandWarpBlocks, few ? 4 : 1);
+  machine::grid_dim = dim3((args.blocks + fp4aot::kExpandWarpBlocks - 1) / fp4aot::kExpandWarpBlocks,
+                           (strips + warps - 1) / warps, few ? 4 : 1);
   int const blocks = static_cast<int>(machine::grid_dim.x * machine::grid_dim.y * machine::grid_dim.z);
   for (int block = 0; block < blocks; ++block) {
     machine::run_cluster(1, block, warps * fp4aot::kExpandWarpBytes,

@@ -99,15 +99,14 @@ struct GemmSlot {
     return answer.tactic;
   }
 
-  static GemmTactic tactic_of(fp4aot_gemm_params const& p) {
-    int32_t const number = p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
-    return gemm_tactic(number - 1);  // policy.h counts from 0
+  static int32_t number_of(fp4aot_gemm_params const& p) {
+    return p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
   }
 
   static size_t workspace_size(void const* params) {
     fp4aot_gemm_params const& p = cast(params);
-    if (p.tactic != FP4AOT_TACTIC_DEFAULT && !tactic_valid(params, p.tactic)) return 0;  // the launch will be refused
-    GemmTactic const tactic = tactic_of(p);
+    if (!tactic_valid(params, number_of(p))) return 0;        // the launch will be refused
+    GemmTactic const tactic = gemm_tactic(number_of(p) - 1);  // policy.h counts from 0
     if (tactic.mma_sync) return 0;
     return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
       return static_cast<size_t>(
@@ -118,8 +117,13 @@ struct GemmSlot {
   static fp4aot_status launch(void const* params, Message* message) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
+    if (!tactic_valid(params, number_of(p))) {  // core has checked a given one
+      std::snprintf(message->text, sizeof message->text, "k = %lld is more than its kernels can count (2^29)",
+                    static_cast<long long>(p.k));
+      return FP4AOT_UNSUPPORTED;
+    }
     int const sms = multiprocessors(p.device.index);
-    GemmTactic const tactic = tactic_of(p);
+    GemmTactic const tactic = gemm_tactic(number_of(p) - 1);
     if (tactic.mma_sync) {
       return with_mma_sync(tactic.tile, [&](auto config) {
         return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);

@@ -35,7 +35,7 @@ struct ExpandArgs {
 constexpr int kExpandWarpBlocks = 8;
 constexpr int kExpandWarpBytes = kExpandWarpBlocks * kExpandBlock * 2;  // of a row
 
-// The grid: x over strips of 4 rows, y along k.
+// The grid: x along k, y over strips of 4 rows, which a chunk has few enough of.
 constexpr int64_t expand_strips(int64_t m) {
   return m / kScaleAtomRows * 32 + (m % kScaleAtomRows < 32 ? m % kScaleAtomRows : 32);
 }
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kExpandThreads) expand_activations_kernel(__gr
       args.counters[i] = 0;
     }
   }
-  int const first_block = static_cast<int>(blockIdx.y) * kExpandWarpBlocks, block = first_block + lane / 4;
-  int64_t const strip = int64_t{blockIdx.x} * (kExpandThreads / 32) + warp;  // of 4 rows
+  int const first_block = static_cast<int>(blockIdx.x) * kExpandWarpBlocks, block = first_block + lane / 4;
+  int64_t const strip = int64_t{blockIdx.y} * (kExpandThreads / 32) + warp;  // of 4 rows
   int64_t const first_row = strip / 32 * kScaleAtomRows + strip % 32;
   bool const inside = block * kExpandBlock + 32 * t < args.k;
   constexpr int kAtoms = kExpandBlock / (kVector<kFormat> * kScaleAtomColumns);

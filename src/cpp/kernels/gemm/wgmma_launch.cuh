@@ -88,8 +88,8 @@ fp4aot_status launch_expand(fp4aot_gemm_params const& p, char const* op, bool fi
   constexpr int kWarps = kExpandThreads / 32;
   bool const few = args.rows * args.blocks <= kFewBlocks;
   args.row_mask = few ? 3 : 0;
-  dim3 const grid(static_cast<unsigned>((expand_strips(args.rows) + kWarps - 1) / kWarps),
-                  static_cast<unsigned>((args.blocks + kExpandWarpBlocks - 1) / kExpandWarpBlocks), few ? 4 : 1);
+  dim3 const grid(static_cast<unsigned>((args.blocks + kExpandWarpBlocks - 1) / kExpandWarpBlocks),
+                  static_cast<unsigned>((expand_strips(args.rows) + kWarps - 1) / kWarps), few ? 4 : 1);
   // A later chunk overwrites the workspace only after the product before it.
   uint32_t const flags = first ? p.flags : p.flags | FP4AOT_FLAG_PDL;
   return launch({op, p.stream, flags, message}, reinterpret_cast<void const*>(expand_activations_kernel<kFormat>), grid,

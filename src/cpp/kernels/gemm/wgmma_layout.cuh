@@ -100,7 +100,8 @@ struct WgmmaWorkspace {
   int64_t bytes() const { return activation_bytes + partial_bytes + counter_bytes; }
 };
 
-constexpr int64_t kMaxActivationBytes = int64_t{128} << 20;
+constexpr int64_t kMaxActivationBytes = int64_t{128}
+                                        << 20;  // 2^19 rows of one step, which a grid's second dimension holds
 
 // cut: tiles may be shared by clusters. sms: multiprocessors of the device.
 template <class Config>
