@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from . import build
 from .gemm_problems import Chain, Gemm
@@ -117,6 +117,16 @@ def cases(problems: Iterable[object]) -> list[Case]:
 
 def all_cases() -> list[Case]:
     return cases([*quantize_problems(), *layout_problems(), *gemm_problems()])
+
+
+def other_schedules() -> list[Case]:
+    """Products and chains whose asynchronous operations end at once, or at random, and not as late as they may."""
+    listed = [
+        problem
+        for op in ("gemm_nvfp4", "gemm_mxfp4")
+        for problem in (Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"), Chain(op, 70, 136, 320))
+    ]
+    return [replace(case, completion=name) for case in cases(listed) for name in ("eager", "random")]
 
 
 class Results:
