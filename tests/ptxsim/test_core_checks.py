@@ -138,6 +138,17 @@ def test_clusters_take_over_work(schedule):
     assert (taken == np.tile([1, 0], 16)).all()
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_host_threads_share_a_grid(seed):
+    device = Device(multiprocessors=2)
+    device.load(PTX / "clusters.ptx")
+    device.schedule(seed, "random", threads=4)
+    out = device.upload(np.zeros(512, np.uint32))
+    assert device.run("exchange_right", out, grid=512, cluster=2) == []
+    assert (device.download(out, np.uint32, 512) == np.tile([101, 100], 256)).all()
+    assert device.run("take_over_right", device.upload(np.zeros(512, np.uint32)), grid=512, cluster=2) == []
+
+
 def test_deadlock_names_what_every_warp_waits_for():
     device = Device()
     device.load(PTX / "barriers.ptx")

@@ -1,8 +1,9 @@
 // Counts of a launch. As JSON: {"kernel": name, "grid": [x,y,z], "block": [...], "cluster": [...],
 // "thread_instructions": {"<class>": n, ...}, "warp_instructions": n, "mma": {"<shape and types>": n, ...},
-// "bytes": {"global_load", "global_store", "shared_load", "shared_store", "tensor_copy_load", "tensor_copy_store", "bulk_load",
-// "bulk_store", "async_copy"}, "waits": {"barrier", "mbarrier", "cluster", "grid"}}: thread instructions count active lanes
-// whose guard holds; mma counts instructions of a warp or CTA pair; bytes are those asked for by lanes or copies.
+// "bytes": {"global_load", "global_store", "shared_load", "shared_store", "tensor_copy_load", "tensor_copy_store",
+// "bulk_load", "bulk_store", "async_copy"}, "waits": {"barrier", "mbarrier", "cluster", "grid"}}: thread instructions
+// count active lanes whose guard holds; mma counts instructions of a warp or CTA pair; bytes are those asked for by
+// lanes or copies.
 #ifndef PTXSIM_COUNTS_H_
 #define PTXSIM_COUNTS_H_
 

@@ -86,15 +86,16 @@ class Device {
   uint32_t max_threads(std::string const& mangled) const;   // .maxntid product, or the device's limit
   Dim3 required_cluster(std::string const& mangled) const;  // .reqnctapercluster, or zeros
 
-  // Queues a grid; parameters: the bytes of all of the kernel's parameters at their offsets. False, with error(), if the
-  // launch is invalid (unknown kernel, too much shared memory, bad cluster, ...). Grids of a stream run in order, all of
-  // them before synchronize() returns; a programmatic one overlaps its predecessor as far as the model allows.
+  // Queues a grid; parameters: the bytes of all of the kernel's parameters at their offsets. False, with error(), if
+  // the launch is invalid (unknown kernel, too much shared memory, bad cluster, ...). Grids of a stream run in order,
+  // all of them before synchronize() returns; a programmatic one overlaps its predecessor as far as the model allows.
   bool launch(std::string const& mangled, LaunchConfig const& config, std::vector<uint8_t> const& parameters);
   void synchronize();
 
-  // How launches run from now on. seed: of the order in which warps and asynchronous completions take turns (0: round robin);
-  // results must not depend on it. completion: when asynchronous operations complete: "eager" (as soon as possible),
-  // "random", or "lazy" (not before nothing else can run; the default). threads: of the host (0: one a core).
+  // How launches run from now on. seed: of the order in which warps and asynchronous completions take turns (0: round
+  // robin); results must not depend on it. completion: when asynchronous operations complete: "eager" (as soon as
+  // possible), "random", or "lazy" (not before nothing else can run; the default). threads: of the host (0: one a
+  // core).
   bool set_schedule(uint64_t seed, std::string const& completion, int threads = 0);
 
   // Of everything since the last clear_findings(). Complete after synchronize().

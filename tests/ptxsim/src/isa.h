@@ -5,19 +5,19 @@
 //
 //   Handler decode_foo(Decoder& d);                       // registered as {"foo", decode_foo}
 //
-// It must take *every* modifier that stands in the statement with d.take()/d.take_type()/d.take_one_of() (what is left over
-// makes the instruction unknown, an error finding), check the number of operands with d.operands(), store what the
+// It must take *every* modifier that stands in the statement with d.take()/d.take_type()/d.take_one_of() (what is left
+// over makes the instruction unknown, an error finding), check the number of operands with d.operands(), store what the
 // handler needs to know in d.instruction() (variant, aux, data), set the class it counts as, and return the handler, or
 // nullptr for "not known". The handler runs for one group of lanes that stand at the same place:
 //
 //   Step run_foo(Warp& w, Instruction const& in);         // lanes: w.active(), a mask; never 0
 //
-// reads operands with w.value(op, lane) / w.lanes<uint32_t>(op, scratch) / w.predicate(op), writes with w.set(op, lane, v) /
-// w.set_predicate(op, mask), touches memory only through the functions of machine.h, and returns kNext, or kWait to be
-// called again later, having changed nothing (waiting is free; a launch in which everything waits is a deadlock).
-// Guards (@p) are already applied. Results of poisoned operands must be poisoned: w.poison(op) and w.set_poison(op, mask)
-// (w.set() clears a lane's poison; d.instruction().propagate = true lets the machine do the usual thing: every register
-// destination becomes poisoned in the lanes in which any register source is).
+// reads operands with w.value(op, lane) / w.lanes<uint32_t>(op, scratch) / w.predicate(op), writes with w.set(op,
+// lane, v) / w.set_predicate(op, mask), touches memory only through the functions of machine.h, and returns kNext, or
+// kWait to be called again later, having changed nothing (waiting is free; a launch in which everything waits is a
+// deadlock). Guards (@p) are already applied. Results of poisoned operands must be poisoned: w.poison(op) and
+// w.set_poison(op, mask) (w.set() clears a lane's poison; d.instruction().propagate = true lets the machine do the
+// usual thing: every register destination becomes poisoned in the lanes in which any register source is).
 #ifndef PTXSIM_ISA_H_
 #define PTXSIM_ISA_H_
 
@@ -47,8 +47,8 @@ enum class Step : uint8_t {
 using Handler = Step (*)(Warp&, Instruction const&);
 
 struct Operand {
-  // kAddress: elements[0] is the base (register or constant), offset the displacement, elements[1..] what else stands in the
-  // brackets (e.g. a kVector of coordinates). kPair: elements are d and p of d|p. kVector: its elements.
+  // kAddress: elements[0] is the base (register or constant), offset the displacement, elements[1..] what else stands
+  // in the brackets (e.g. a kVector of coordinates). kPair: elements are d and p of d|p. kVector: its elements.
   enum class Kind : uint8_t { kNone, kRegister, kPredicate, kConstant, kSink, kVector, kAddress, kPair, kLabel, kName };
   Kind kind = Kind::kNone;
   uint8_t width = 0;     // bytes a lane: 2 (also for 8-bit types), 4, 8 or 16; predicates 0
@@ -131,7 +131,8 @@ class Decoder {
   Statement const& statement() const { return statement_; }
   Kernel& kernel() { return kernel_; }
 
-  // Modifiers still there. take() removes the first that equals name. take_one_of() gives the index of the one taken, or -1.
+  // Modifiers still there. take() removes the first that equals name. take_one_of() gives the index of the one taken,
+  // or -1.
   bool take(std::string_view name);
   int take_one_of(std::initializer_list<std::string_view> names);
   bool take_type(Type* type);     // the first of u8..u64 s8.. b8..b128 f16 f32 f64 pred bf16 f16x2 bf16x2
@@ -145,8 +146,8 @@ class Decoder {
   Operand const& operand(int i) const { return operands_[static_cast<size_t>(i)]; }
   // An immediate operand as a number; false if it is not one.
   bool immediate(int i, int64_t* value) const;
-  // Gives an immediate operand (or the immediates among a vector's elements) the width of its type in bytes, so that lanes<T>()
-  // needs no conversion. Immediates without one are 8 bytes wide.
+  // Gives an immediate operand (or the immediates among a vector's elements) the width of its type in bytes, so that
+  // lanes<T>() needs no conversion. Immediates without one are 8 bytes wide.
   void constant_width(int i, uint8_t bytes);
   // The first register operand's propagation: see Instruction::propagate.
   void propagate(int destinations = 1) {

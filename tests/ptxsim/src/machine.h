@@ -1,17 +1,17 @@
 // The simulated machine as instruction handlers see it: Warp (lanes, registers) in a Cta (shared memory, barriers) in a
-// Cluster (CTAs that run together) in a Grid (one launch). One host thread runs a cluster at a time, so that handlers need no
-// locks except for global memory's read-modify-write (global_lock()).
+// Cluster (CTAs that run together) in a Grid (one launch). One host thread runs a cluster at a time, so that handlers
+// need no locks except for global memory's read-modify-write (global_lock()).
 //
-// Order between asynchronous agents is checked with vector clocks: each warp, and each CTA's two agents (tensor copy, tensor
-// core), has a clock; barriers and mbarriers carry them. A Stamp is what an operation's issuer knew when it issued:
-// complete_tx and arrive take one, so that those who wait on the mbarrier learn it. What handlers do for an asynchronous
-// operation:
-//   1. at issue: Stamp s = w.stamp(Agent::kTensorCopy, lane); check what it reads with cta.shared.async_read(...) and what it
-//      will write with cta.shared.async_write_begin(...) (these report missing fences, pending writes, unordered and
-//      never-written bytes, out of bounds);
-//   2. w.cluster().defer(chain, fn): fn runs later (at once, at random or as late as possible, by the mode of the run); operations
-//      of one chain run in the order of their defer. In fn: move the bytes, cta.shared.async_write_end(...), then
-//      mbarrier_complete_tx(cta, offset, s, bytes) or mbarrier_arrive(cta, offset, s, 1).
+// Order between asynchronous agents is checked with vector clocks: each warp, and each CTA's two agents (tensor copy,
+// tensor core), has a clock; barriers and mbarriers carry them. A Stamp is what an operation's issuer knew when it
+// issued: complete_tx and arrive take one, so that those who wait on the mbarrier learn it. What handlers do for an
+// asynchronous operation:
+//   1. at issue: Stamp s = w.stamp(Agent::kTensorCopy, lane); check what it reads with cta.shared.async_read(...) and
+//      what it will write with cta.shared.async_write_begin(...) (these report missing fences, pending writes,
+//      unordered and never-written bytes, out of bounds);
+//   2. w.cluster().defer(chain, fn): fn runs later (at once, at random or as late as possible, by the mode of the run);
+//      operations of one chain run in the order of their defer. In fn: move the bytes, cta.shared.async_write_end(...),
+//      then mbarrier_complete_tx(cta, offset, s, bytes) or mbarrier_arrive(cta, offset, s, 1).
 #ifndef PTXSIM_MACHINE_H_
 #define PTXSIM_MACHINE_H_
 
@@ -71,8 +71,8 @@ class Warp {
   uint32_t alive() const { return alive_; }    // lanes that exist and have not exited
   int leader() const { return __builtin_ctz(active_); }
 
-  // Registers. value(): one lane, zero-extended, of at most 8 bytes (value128 for wide ones). lanes(): all 32 as T, in place
-  // where the width is T's, else converted (truncated or zero-extended) into scratch.
+  // Registers. value(): one lane, zero-extended, of at most 8 bytes (value128 for wide ones). lanes(): all 32 as T, in
+  // place where the width is T's, else converted (truncated or zero-extended) into scratch.
   uint64_t value(Operand const& op, int lane) const;
   void value128(Operand const& op, int lane, uint64_t out[2]) const;
   float value_float(Operand const& op, int lane) const;
@@ -97,32 +97,36 @@ class Warp {
   // Address of an operand [base+offset] in a lane.
   uint64_t address(Operand const& op, int lane) const;
 
-  // Memory of one lane. The space as the instruction names it (kGeneric: by window). Bounds, alignment and read-only are
-  // checked against `bytes` (the alignment asked for, if it is another). On a fault: a finding, false, and zeros.
+  // Memory of one lane. The space as the instruction names it (kGeneric: by window). Bounds, alignment and read-only
+  // are checked against `bytes` (the alignment asked for, if it is another). On a fault: a finding, false, and zeros.
   // read: *undefined says whether any byte was never written. write: undefined marks the bytes as never written (in
   // global memory it is a finding).
   bool read(Instruction const& in, int lane, Space space, uint64_t address, uint32_t bytes, void* out, bool* undefined,
             uint32_t alignment = 0);
   bool write(Instruction const& in, int lane, Space space, uint64_t address, uint32_t bytes, void const* from,
              bool undefined, uint32_t alignment = 0);
-  // The CTA and offset of a shared address (shared::cta, shared::cluster or generic); null with a finding if it is none.
+  // The CTA and offset of a shared address (shared::cta, shared::cluster or generic); null with a finding if it is
+  // none.
   Cta* shared_target(Instruction const& in, int lane, Space space, uint64_t address, uint32_t* offset);
-  // Checks a range of global memory for an access by a lane (allocated, alignment; reads: written; PDL) and gives the host's
-  // pointer, null on a fault. For asynchronous copies; they count bytes themselves. After writing: global_wrote().
+  // Checks a range of global memory for an access by a lane (allocated, alignment; reads: written; PDL) and gives the
+  // host's pointer, null on a fault. For asynchronous copies; they count bytes themselves. After writing:
+  // global_wrote().
   uint8_t* global_range(Instruction const& in, int lane, uint64_t address, uint64_t bytes, bool is_write,
                         uint32_t alignment);
   void global_wrote(uint64_t address, uint64_t bytes);
 
   Stamp stamp(Agent agent, int lane);  // what this lane knows now; the agent's clock advances
-  // The warp learns what an asynchronous operation's completion says (after wait_group and the like; mbarriers do it themselves).
+  // The warp learns what an asynchronous operation's completion says (after wait_group and the like; mbarriers do it
+  // themselves).
   void learn(Stamp const& stamp) { clock.join(stamp.clock); }
-  // The clock for others to learn from (an arrival): everything this warp did before is ordered before what they do then.
+  // The clock for others to learn from (an arrival): everything this warp did before is ordered before what they do
+  // then.
   Clock const& release();
   // fence.proxy.async of the active lanes.
   void fence_proxy_async();
 
-  // The lanes of mask are needed here together (.aligned with mask = alive(), or a membermask). True: they are here. False: the
-  // handler must return kWait; the machine runs the others until they come, or reports "divergent-aligned".
+  // The lanes of mask are needed here together (.aligned with mask = alive(), or a membermask). True: they are here.
+  // False: the handler must return kWait; the machine runs the others until they come, or reports "divergent-aligned".
   bool converged(uint32_t mask);
 
   void finding(Instruction const& in, int lane, std::string check, std::string message);
@@ -213,8 +217,8 @@ class Cluster {
   Cta& cta(uint32_t rank) { return ctas[rank]; }
   Dim3 const& first() const { return first_; }  // %ctaid of its first CTA
 
-  // Queues the completion of an asynchronous operation. Chains (any number but 0) keep their order; a chain of 0 is ordered with
-  // nothing. The machine does not end while some are left.
+  // Queues the completion of an asynchronous operation. Chains (any number but 0) keep their order; a chain of 0 is
+  // ordered with nothing. The machine does not end while some are left.
   void defer(uint64_t chain, std::function<void()> fn);
 
   std::deque<Cta> ctas;
@@ -263,8 +267,8 @@ void mbarrier_arrive(Site const& site, Cta& cta, uint32_t offset, Stamp const& s
 bool mbarrier_test_parity(Warp& w, Instruction const& in, int lane, Cta& cta, uint32_t offset, uint32_t parity);
 
 // Bulk-copy groups of a thread (cp.async.bulk.commit_group / wait_group): what isa/bulk.cpp offers to tensor stores.
-// An operation of the current, uncommitted group. It counts as read when bulk_read() and as complete when bulk_done() is called
-// with the ticket that it got.
+// An operation of the current, uncommitted group. It counts as read when bulk_read() and as complete when bulk_done()
+// is called with the ticket that it got.
 uint64_t bulk_group_add(Warp& w, int lane);
 void bulk_read(Cluster& cluster, uint64_t ticket);
 void bulk_done(Cluster& cluster, uint64_t ticket);

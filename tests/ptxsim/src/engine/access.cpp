@@ -1,4 +1,5 @@
-// Memory accesses of a lane: windows of generic addresses, bounds, alignment, never-written bytes, and what the grid touched.
+// Memory accesses of a lane: windows of generic addresses, bounds, alignment, never-written bytes, and what the grid
+// touched.
 #include <cstdio>
 
 #include "engine/grid.h"

@@ -203,8 +203,8 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
         if (--w->cta().running_warps == 0) {
           Cta& cta = w->cta();
           if (cta.at_exit) cta.at_exit(*w, kernel.code.back());
-          // Stores may still be under way: the hardware keeps a CTA's shared memory until they have read it, and CUTLASS's
-          // epilogues end so.
+          // Stores may still be under way: the hardware keeps a CTA's shared memory until they have read it, and
+          // CUTLASS's epilogues end so.
           for (auto& [offset, m] : cta.mbarriers) {
             if (m.live && m.transactions != 0) {
               w->finding(kernel.code.back(), 0, "mbarrier-exit-pending",

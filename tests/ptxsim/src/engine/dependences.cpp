@@ -1,5 +1,5 @@
-// Programmatic dependent launch: what a grid touched before griddepcontrol.wait against what its predecessors touch. The sets
-// are compared when all have ended, so that the result does not depend on what really ran at the same time.
+// Programmatic dependent launch: what a grid touched before griddepcontrol.wait against what its predecessors touch.
+// The sets are compared when all have ended, so that the result does not depend on what really ran at the same time.
 #include <cstdio>
 
 #include "engine/engine.h"
@@ -11,8 +11,8 @@ using Pointer = std::shared_ptr<Grid::State>;
 
 std::vector<Grid::State*> before_wait(Grid::State const& grid);
 
-// The grids that may still run when griddepcontrol.wait of `grid` has returned: its predecessor has ended then; and so has what the
-// predecessor itself waited for.
+// The grids that may still run when griddepcontrol.wait of `grid` has returned: its predecessor has ended then; and so
+// has what the predecessor itself waited for.
 std::vector<Grid::State*> after_wait(Grid::State const& grid) {
   Grid::State const* before = grid.predecessor.get();
   if (before == nullptr || !before->config.programmatic || before->predecessor == nullptr) return {};

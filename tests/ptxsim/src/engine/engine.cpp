@@ -66,7 +66,8 @@ Engine::Running Engine::admit() {
   return nullptr;
 }
 
-// What to run next: what is ready, a new cluster, one that stepped aside, or one that was stuck if something happened since.
+// What to run next: what is ready, a new cluster, one that stepped aside, or one that was stuck if something happened
+// since.
 Engine::Running Engine::next(std::unique_lock<std::mutex>& lock) {
   while (true) {
     auto take = [](std::deque<Running>& from) {

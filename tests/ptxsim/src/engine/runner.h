@@ -13,12 +13,12 @@ namespace ptxsim {
 // When asynchronous operations complete: as soon as possible, at random, or not before nothing else can run.
 enum class AsyncMode : uint8_t { kEager, kRandom, kLazy };
 
-// Divergence. A warp is a set of groups of lanes, each at one place; the group at the lowest place runs, and groups that come
-// to the same place become one. nvcc lays blocks out so that the place where the two sides of a branch meet again comes
-// behind both, except for blocks that it moves out of line; there, too, an instruction that needs its lanes together
-// (.aligned, or a membermask) waits until the others have come, so that the lanes meet wherever the program needs them to,
-// as they do on the hardware. A group that waits for something (or polls) lets the others run, so that lanes of one warp may
-// wait for each other.
+// Divergence. A warp is a set of groups of lanes, each at one place; the group at the lowest place runs, and groups
+// that come to the same place become one. nvcc lays blocks out so that the place where the two sides of a branch meet
+// again comes behind both, except for blocks that it moves out of line; there, too, an instruction that needs its
+// lanes together (.aligned, or a membermask) waits until the others have come, so that the lanes meet wherever the
+// program needs them to, as they do on the hardware. A group that waits for something (or polls) lets the others run,
+// so that lanes of one warp may wait for each other.
 class WarpRunner {
  public:
   enum class Turn : uint8_t { kProgress, kPolled, kBlocked, kExited };

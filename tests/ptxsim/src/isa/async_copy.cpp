@@ -1,5 +1,5 @@
-// cp.async: copies of 4 to 16 bytes by a thread that it waits for by groups. The bytes land when it waits (as late as the
-// program allows), so that using them without waiting shows.
+// cp.async: copies of 4 to 16 bytes by a thread that it waits for by groups. The bytes land when it waits (as late as
+// the program allows), so that using them without waiting shows.
 #include <deque>
 
 #include "isa/bulk.h"

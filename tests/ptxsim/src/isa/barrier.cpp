@@ -134,8 +134,8 @@ Step run_cluster_arrive(Warp& w, Instruction const& in) {
   w.cluster_round = c.barrier_round;
   c.barrier_arrived += static_cast<uint32_t>(__builtin_popcount(w.active()));
   if (in.variant) {
-    // Strictly, only what stands before a fence is ordered. CUTLASS initialises one mbarrier (of the deallocation of tensor
-    // memory) between its last fence and the arrival; taken as right where the warp has fenced its others.
+    // Strictly, only what stands before a fence is ordered. CUTLASS initialises one mbarrier (of the deallocation of
+    // tensor memory) between its last fence and the arrival; taken as right where the warp has fenced its others.
     size_t const me = w.cta().party(Agent::kWarp, w.number());
     for (auto& [offset, m] : w.cta().mbarriers) {
       if (w.fenced.size() > me && m.init_party == me) m.init_time = std::min(m.init_time, w.fenced[me]);

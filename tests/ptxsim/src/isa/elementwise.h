@@ -45,7 +45,8 @@ struct Elementwise {
   }
 };
 
-// For a decode function: the handler, with propagation of poison, the class it counts as, and immediates of the right width.
+// For a decode function: the handler, with propagation of poison, the class it counts as, and immediates of the right
+// width.
 template <class Op, class R, class... A>
 Handler elementwise(Decoder& d, Class category) {
   constexpr int kSources = sizeof...(A);

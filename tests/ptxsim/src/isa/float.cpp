@@ -1,5 +1,5 @@
-// Arithmetic in f32 and f64. .rn, .rz, .rm, .rp are exact; .approx and .full forms give the correctly rounded result of the
-// function (the hardware's differ by an ulp or two), with .ftz flushing as PTX says.
+// Arithmetic in f32 and f64. .rn, .rz, .rm, .rp are exact; .approx and .full forms give the correctly rounded result
+// of the function (the hardware's differ by an ulp or two), with .ftz flushing as PTX says.
 #include <cmath>
 
 #include "isa/elementwise.h"

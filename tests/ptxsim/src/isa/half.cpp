@@ -1,5 +1,5 @@
-// Arithmetic in f16, bf16 and their pairs. A product or sum of two is exact enough in f32 for its rounding to give the right
-// result; fused products go through a sum rounded to odd.
+// Arithmetic in f16, bf16 and their pairs. A product or sum of two is exact enough in f32 for its rounding to give the
+// right result; fused products go through a sum rounded to odd.
 #include <immintrin.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// clusterlaunchcontrol: a running cluster takes the work of one that has not started. The 16 bytes of the answer, which are
-// opaque to programs: three 32-bit coordinates of the taken cluster's first CTA, then 1 for success.
+// clusterlaunchcontrol: a running cluster takes the work of one that has not started. The 16 bytes of the answer,
+// which are opaque to programs: three 32-bit coordinates of the taken cluster's first CTA, then 1 for success.
 #include "machine.h"
 
 namespace ptxsim {

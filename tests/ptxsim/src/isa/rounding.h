@@ -10,8 +10,8 @@ namespace ptxsim {
 
 enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp };
 
-// The double next to the exact sum of s and err (|err| at most half a unit of s) on the odd side: it keeps everything that a
-// later rounding to at most 51 bits needs to know.
+// The double next to the exact sum of s and err (|err| at most half a unit of s) on the odd side: it keeps everything
+// that a later rounding to at most 51 bits needs to know.
 inline double to_odd(double s, double err) {
   if (err == 0 || !std::isfinite(s)) return s;
   uint64_t bits;

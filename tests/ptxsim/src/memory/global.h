@@ -1,4 +1,5 @@
-// Global (and const) memory: allocations at their host addresses, which bytes were ever written, and what a grid touched.
+// Global (and const) memory: allocations at their host addresses, which bytes were ever written, and what a grid
+// touched.
 #ifndef PTXSIM_MEMORY_GLOBAL_H_
 #define PTXSIM_MEMORY_GLOBAL_H_
 

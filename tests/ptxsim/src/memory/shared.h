@@ -1,7 +1,8 @@
-// A CTA's shared memory: bytes, what is known about each byte, and the checks of generic and asynchronous accesses to it.
+// A CTA's shared memory: bytes, what is known about each byte, and the checks of generic and asynchronous accesses to
+// it.
 //
-// Offsets are those of the CTA's window; kSharedReserved bytes at the start belong to the system. Every check reports through
-// the Warp and Instruction it is given, which are those that issue the access.
+// Offsets are those of the CTA's window; kSharedReserved bytes at the start belong to the system. Every check reports
+// through the Warp and Instruction it is given, which are those that issue the access.
 #ifndef PTXSIM_MEMORY_SHARED_H_
 #define PTXSIM_MEMORY_SHARED_H_
 
@@ -24,18 +25,19 @@ class SharedMemory {
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
   uint8_t* bytes() { return bytes_.data(); }
 
-  // Generic accesses of a lane, of `count` bytes inside bounds. Both check pending asynchronous writes, live mbarriers and
-  // order; read returns whether any byte was never written.
+  // Generic accesses of a lane, of `count` bytes inside bounds. Both check pending asynchronous writes, live mbarriers
+  // and order; read returns whether any byte was never written.
   bool generic_read(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count);
   void generic_write(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count, bool undefined);
 
-  // The asynchronous proxy. stamp: of the operation, from Warp::stamp(). Each checks bounds first: false means that nothing was
-  // done and the caller must not touch the bytes.
-  // async_read: generic writes must have been followed by the writer's fence.proxy.async and be ordered before the issuer;
-  // never-written bytes are a finding unless may_be_undefined; reading bytes with a pending write is one.
+  // The asynchronous proxy. stamp: of the operation, from Warp::stamp(). Each checks bounds first: false means that
+  // nothing was done and the caller must not touch the bytes.
+  // async_read: generic writes must have been followed by the writer's fence.proxy.async and be ordered before the
+  // issuer; never-written bytes are a finding unless may_be_undefined; reading bytes with a pending write is one.
   bool async_read(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count, Stamp const& stamp,
                   bool may_be_undefined = false);
-  // Between begin and end the bytes are pending: any access is a finding. Earlier reads and writes must be ordered before.
+  // Between begin and end the bytes are pending: any access is a finding. Earlier reads and writes must be ordered
+  // before.
   bool async_write_begin(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count, Stamp const& stamp);
   void async_write_end(uint32_t offset, uint32_t count, Stamp const& stamp);
   // The source of a store by the asynchronous proxy, between its issue and wait_group.read: writing it is a finding.

@@ -1,5 +1,5 @@
-// What a PTX file says: declarations, and bodies as statements whose names are resolved (registers, variables, labels) but
-// whose instructions are not yet interpreted. All string_views point into Module::text.
+// What a PTX file says: declarations, and bodies as statements whose names are resolved (registers, variables, labels)
+// but whose instructions are not yet interpreted. All string_views point into Module::text.
 #ifndef PTXSIM_PTX_MODULE_H_
 #define PTXSIM_PTX_MODULE_H_
 

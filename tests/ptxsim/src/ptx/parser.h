@@ -20,7 +20,8 @@ class Parser {
   };
 
  private:
-  // Names that a {...} block declares. Labels may be used before they stand, so that uses wait for the end of the block.
+  // Names that a {...} block declares. Labels may be used before they stand, so that uses wait for the end of the
+  // block.
   struct Scope {
     std::unordered_map<std::string_view, int32_t> registers;
     std::unordered_map<std::string_view, int32_t> range_counts;  // %r<n>: prefix -> n
@@ -73,7 +74,8 @@ class Parser {
   uint32_t source_file_ = 0, source_line_ = 0, caller_file_ = 0, caller_line_ = 0;
 };
 
-// A number token's value: decimal, hexadecimal, octal, binary, with or without U; float by its bits. False if it is none.
+// A number token's value: decimal, hexadecimal, octal, binary, with or without U; float by its bits. False if it is
+// none.
 bool parse_literal(std::string_view text, Node* node);
 
 }  // namespace ptxsim
