@@ -248,8 +248,11 @@ bool TmemCheck::read(int lane, int column, bool must_be_written) {
   } else if (behind(word.writer, word.write_time)) {
     report("tensor-memory-race", "reads " + place + " without having observed the completion of what wrote it");
   }
-  word.reader = me_ + 1;
-  word.read_time = read_time_;
+  // Only one reader is kept: one whose read this access is not ordered after, while there is one.
+  if (!behind(word.reader, word.read_time)) {
+    word.reader = me_ + 1;
+    word.read_time = read_time_;
+  }
   return tensor_.written[index] == 1;
 }
 
