@@ -1,5 +1,5 @@
-// The units' layouts against CuTe's, evaluated on the host: fragments, tensor memory, scale factors, canonical layouts of
-// matrices in shared memory, tcgen05.ld and .cp. Each line printed: name, comparisons, differences.
+// The units' layouts against CuTe's, evaluated on the host: fragments, tensor memory, scale factors, canonical
+// layouts of matrices in shared memory, tcgen05.ld and .cp. Each line printed: name, comparisons, differences.
 #include <cutlass/float8.h>
 #include <cute/arch/mma_sm120.hpp>
 #include <cute/arch/mma_sm80.hpp>
@@ -82,7 +82,8 @@ void accumulators(char const* name) {
       }
 }
 
-// Scale factors as the SM103 main loop steps through them (single scales along k), and as an SM100 K = 64 product has them.
+// Scale factors as the SM103 main loop steps through them (single scales along k), and as an SM100 K = 64 product has
+// them.
 template <bool OfA, int Rows, int Vec, int Steps>
 void scales(char const* name, int k, int sf_id_step) {
   Line line{name};

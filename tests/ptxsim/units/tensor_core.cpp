@@ -108,8 +108,9 @@ double e2m1(uint32_t code) {
   return (code & 8) != 0 ? -kValues[code & 7] : kValues[code & 7];
 }
 
-// NVFP4 of a CTA or a pair. Operands of K = 64 lie in one 128-byte-swizzled buffer from byte 32 on; those of K = 96 begin 32
-// bytes before the end of one and go on at the start of another. Scales lie in tensor memory as 512-byte atoms say.
+// NVFP4 of a CTA or a pair. Operands of K = 64 lie in one 128-byte-swizzled buffer from byte 32 on; those of K = 96
+// begin 32 bytes before the end of one and go on at the start of another. Scales lie in tensor memory as 512-byte
+// atoms say.
 void block_scaled(int ctas, int n, int k, int sf_id) {
   Tcgen05Mma m;
   m.kind = Tcgen05Kind::kMxf4nvf4;
@@ -225,7 +226,8 @@ void plain(int ctas, int rows, bool a_in_tmem) {
     }
   for (int row = 0; row < 32; ++row)
     for (int l = 0; l < 16; ++l) {
-      // MN-major: 8 columns of B contiguous; k within a core matrix 16 bytes apart; k halves 512, column groups 128 apart.
+      // MN-major: 8 columns of B contiguous; k within a core matrix 16 bytes apart; k halves 512, column groups 128
+      // apart.
       int const r = row % n_each;
       uint32_t const address = 0x4000 + static_cast<uint32_t>(r / 8 * 128 + r % 8 * 2 + l % 8 * 16 + l / 8 * 512);
       std::memcpy(shared[row / n_each].data() + address, &b[row * 16 + l], 2);

@@ -23,7 +23,8 @@ void load(Warp& w, std::vector<Operand const*> const& operands, uint32_t (*to)[k
 }
 
 // Lanes of each destination register that depend on an undefined element: an element of A spoils its row, one of B its
-// column, one of C its own place, a scale what it scales. So does a scale byte that is none (harmless in rows of padding).
+// column, one of C its own place, a scale what it scales. So does a scale byte that is none (harmless in rows of
+// padding).
 void poisoned_results(Warp& w, Mma const& m, MmaInvalid const& invalid, uint32_t spoilt[4]) {
   bool rows[16] = {}, columns[8] = {};
   bool any = invalid.rows != 0 || invalid.columns != 0;

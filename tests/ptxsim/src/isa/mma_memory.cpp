@@ -1,7 +1,7 @@
 // ldmatrix and stmatrix: 8x8 matrices of 16-bit elements.
 //
-// Lanes 8j .. 8j + 7 give the addresses of the rows of matrix j; lane l holds the two elements 2 (l % 4) .. of row l / 4 (with
-// .trans: of column l / 4, rows 2 (l % 4) ..) in register j.
+// Lanes 8j .. 8j + 7 give the addresses of the rows of matrix j; lane l holds the two elements 2 (l % 4) .. of row l
+// / 4 (with .trans: of column l / 4, rows 2 (l % 4) ..) in register j.
 #include "isa/tensor.h"
 #include "machine.h"
 

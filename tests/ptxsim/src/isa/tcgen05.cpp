@@ -286,8 +286,8 @@ Handler decode_tcgen05(Decoder& d) {
     d.instruction().aligned = true;
     return d.operands(0, 0) ? run_wait : nullptr;
   }
-  // Order between threads follows from the barriers between the two fences; they add nothing here, and kernels in which an
-  // mbarrier does the work have none.
+  // Order between threads follows from the barriers between the two fences; they add nothing here, and kernels in
+  // which an mbarrier does the work have none.
   if (d.take_one_of({"fence::before_thread_sync", "fence::after_thread_sync"}) >= 0)
     return d.operands(0, 0) ? run_fence : nullptr;
   return d.fail("no such tcgen05 instruction");

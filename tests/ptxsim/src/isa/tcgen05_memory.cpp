@@ -152,8 +152,8 @@ Step run_cp(Warp& w, Instruction const& in) {
     Cta* ctas[2];
     int const count = ctas_of_group(w, c.cta_group, ctas);
     Stamp const stamp = w.stamp(Agent::kTensorCore, lane);
-    // With cta_group::2 each CTA of the pair copies from its own shared memory to its own tensor memory: SFA differs between
-    // the two, so it cannot be otherwise.
+    // With cta_group::2 each CTA of the pair copies from its own shared memory to its own tensor memory: SFA differs
+    // between the two, so it cannot be otherwise.
     bool fine = true;
     for (int i = 0; i < count; ++i) {
       TmemCheck check(w, in, lane, *ctas[i], stamp);

@@ -1,7 +1,8 @@
 // tcgen05.mma.
 //
-// At issue: descriptors, shared memory, scale factors and accumulators are checked against what the issuing thread knows.
-// The products are computed when the machine completes the operation, in order with the CTA's other tensor-core operations.
+// At issue: descriptors, shared memory, scale factors and accumulators are checked against what the issuing thread
+// knows. The products are computed when the machine completes the operation, in order with the CTA's other
+// tensor-core operations.
 #include <algorithm>
 #include <initializer_list>
 

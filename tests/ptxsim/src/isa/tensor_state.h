@@ -19,8 +19,8 @@ namespace ptxsim {
 // ---- wgmma ----------------------------------------------------------------------------------------------------------
 constexpr int kGroupWarps = 4;
 
-// A warp's accumulators between the first wgmma that uses their registers and the wait that gives them back. Meanwhile the
-// registers themselves are poisoned, so that reading one shows, and writing one shows at the wait.
+// A warp's accumulators between the first wgmma that uses their registers and the wait that gives them back.
+// Meanwhile the registers themselves are poisoned, so that reading one shows, and writing one shows at the wait.
 struct WgmmaAccumulators {
   std::vector<Operand const*> registers;
   std::vector<std::array<uint32_t, kWarpSize>> values;

@@ -1,7 +1,7 @@
 // cp.async.bulk.tensor: loads, stores, reductions and prefetches of boxes of tensors.
 //
-// What is read and written is checked when the instruction issues; the bytes move when the machine completes the operation.
-// A load counts the whole box's bytes on the mbarrier, also where elements are out of bounds (and zero).
+// What is read and written is checked when the instruction issues; the bytes move when the machine completes the
+// operation. A load counts the whole box's bytes on the mbarrier, also where elements are out of bounds (and zero).
 #include <initializer_list>
 
 #include "engine/grid.h"

@@ -9,8 +9,8 @@
 
 namespace ptxsim {
 
-// Reads the tensor map at a generic address for use by a lane; false, with a finding, if it is none, faulty, has no model,
-// has another rank, or was modified without the warp having acquired it since.
+// Reads the tensor map at a generic address for use by a lane; false, with a finding, if it is none, faulty, has no
+// model, has another rank, or was modified without the warp having acquired it since.
 bool fetch_tensor_map(Warp& w, Instruction const& in, int lane, uint64_t address, uint32_t rank, TensorMap* map);
 
 // A box and where it meets memory.
@@ -26,8 +26,8 @@ struct TensorBox {
 bool fetch_tensor_box(Warp& w, Instruction const& in, int lane, Operand const& map_and_coordinates, bool is_write,
                       TensorBox* box);
 
-// Calls visit(offset, bytes) for ranges of shared memory that together are the box at `shared` (all of it, or only what is
-// in bounds): one range where that is possible.
+// Calls visit(offset, bytes) for ranges of shared memory that together are the box at `shared` (all of it, or only
+// what is in bounds): one range where that is possible.
 template <class Visit>
 void for_each_shared_range(TensorBox const& box, uint32_t shared, bool only_inside, Visit&& visit) {
   // Rows of 128 bytes are permuted in themselves, so whole ones stay in place as a set.

@@ -1,8 +1,8 @@
 // Tensor maps in memory: tensormap.replace, tensormap.cp_fenceproxy, fence.proxy.tensormap, and reading one for a copy.
 //
-// A map that a kernel changes in global memory may be used by a warp only after a release of it (cp_fenceproxy, or the release
-// fence after tensormap.replace on global memory) and the warp's own acquire of that address since. Changes by plain stores
-// are not tracked.
+// A map that a kernel changes in global memory may be used by a warp only after a release of it (cp_fenceproxy, or
+// the release fence after tensormap.replace on global memory) and the warp's own acquire of that address since.
+// Changes by plain stores are not tracked.
 #include <mutex>
 #include <unordered_map>
 

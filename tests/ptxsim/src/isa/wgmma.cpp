@@ -1,10 +1,10 @@
 // wgmma: fence, mma_async, commit_group, wait_group.
 //
-// An operation belongs to four warps and starts when all have come to it (the hardware's warps arrive together); then its
-// matrices in shared memory are checked, and its products are computed when the machine completes it. Registers of A are
-// read at once. What is checked of registers: accumulators that come from ordinary registers need a wgmma.fence since the
-// last wait that gave registers back, and between mma_async and that wait nobody may read or write them. A missing fence
-// after A's registers were written is not seen.
+// An operation belongs to four warps and starts when all have come to it (the hardware's warps arrive together); then
+// its matrices in shared memory are checked, and its products are computed when the machine completes it. Registers
+// of A are read at once. What is checked of registers: accumulators that come from ordinary registers need a
+// wgmma.fence since the last wait that gave registers back, and between mma_async and that wait nobody may read or
+// write them. A missing fence after A's registers were written is not seen.
 #include <algorithm>
 #include <initializer_list>
 

@@ -1,9 +1,12 @@
-// Small floating-point formats: values of codes, and codes of values with PTX's rounding, saturation, relu and NaN rules.
+// Small floating-point formats: values of codes, and codes of values with PTX's rounding, saturation, relu and NaN
+// rules.
 //
-// Written from the PTX ISA's description of cvt; shares nothing with the library under test. Every source format is exact
-// in double, so there is one encoder, from double. What PTX leaves open, and what is done here:
-//   e2m1 has no NaN: NaN becomes +6 (0x7). A NaN never keeps its payload: bf16 and fp16 0x7FFF, tf32 and fp32 0x7FFFFFFF.
-//   The sign of a zero is kept, of values that round to zero too (e2m1 of -0.1 is 0x8); relu turns all of those into +0.
+// Written from the PTX ISA's description of cvt; shares nothing with the library under test. Every source format is
+// exact in double, so there is one encoder, from double. What PTX leaves open, and what is done here:
+//   e2m1 has no NaN: NaN becomes +6 (0x7). A NaN never keeps its payload: bf16 and fp16 0x7FFF, tf32 and fp32
+//   0x7FFFFFFF.
+//   The sign of a zero is kept, of values that round to zero too (e2m1 of -0.1 is 0x8); relu turns all of those
+//   into +0.
 //   ue8m0 takes the magnitude of negative values; magnitudes up to 2^-127 (zero too) become 0x00. So does the vendor's
 //   host code for the same conversion.
 #ifndef PTXSIM_UNITS_CONVERT_H_
@@ -16,8 +19,8 @@ namespace ptxsim {
 
 enum class RoundMode : uint8_t { kNearestEven, kNearestAway, kZero, kUp, kDown };
 
-// A signed format with subnormals: code = sign, exponent_bits, mantissa_bits. Codes above max_finite are infinity (if any)
-// and NaN.
+// A signed format with subnormals: code = sign, exponent_bits, mantissa_bits. Codes above max_finite are infinity (if
+// any) and NaN.
 struct FloatFormat {
   int exponent_bits, mantissa_bits, bias;
   uint32_t max_finite;  // code of the largest finite value
@@ -35,8 +38,8 @@ constexpr FloatFormat kBf16{8, 7, 127, 0x7F7F, 0x7F80, 0x7FFF, true};
 constexpr FloatFormat kTf32{8, 10, 127, 0x3FBFF, 0x3FC00, 0x3FFFF, true};  // the upper 19 bits of a register
 constexpr FloatFormat kFp32{8, 23, 127, 0x7F7FFFFF, 0x7F800000, 0x7FFFFFFF, true};
 
-// The code of a value. Overflow without satfinite: infinity, or what the rounding says (kZero: the largest finite value);
-// in a format without infinity NaN (e4m3), or the largest value. relu: results with the sign set become +0.
+// The code of a value. Overflow without satfinite: infinity, or what the rounding says (kZero: the largest finite
+// value); in a format without infinity NaN (e4m3), or the largest value. relu: results with the sign set become +0.
 uint32_t encode(FloatFormat const& format, double value, RoundMode rounding, bool satfinite, bool relu);
 // The value of a code; bits above the format are ignored.
 double decode(FloatFormat const& format, uint32_t code);

@@ -1,8 +1,9 @@
 // The arithmetic that all tensor-core instructions share.
 //
-// Products of the small formats and their scales are exact in double. A row's products are summed in double, in the order
-// of k, the accumulator last, and the sum is rounded once to the accumulator's type. Hardware aligns and truncates in
-// ways that are not documented, so results are compared with it (and with references) by tolerance, never bit for bit.
+// Products of the small formats and their scales are exact in double. A row's products are summed in double, in the
+// order of k, the accumulator last, and the sum is rounded once to the accumulator's type. Hardware aligns and
+// truncates in ways that are not documented, so results are compared with it (and with references) by tolerance,
+// never bit for bit.
 #ifndef PTXSIM_UNITS_MATMUL_H_
 #define PTXSIM_UNITS_MATMUL_H_
 

@@ -1,9 +1,9 @@
 // mma.sync: where the elements of fragments lie in a warp's registers, and the product.
 //
-// With g = lane / 4 and t = lane % 4, and e elements of a register (32 / width): register r of A holds row g + 8 * (r % 2)
-// and k = (r / 2) * 4e + t * e + i in its i-th field from the low bits; register r of B holds column g and
-// k = r * 4e + t * e + i. C and D of float: registers 2i, 2i + 1 hold row g + 8i, columns 2t, 2t + 1; of fp16: register i
-// holds that pair. This is one formula for all shapes m16n8kK (PTX ISA, matrix fragments for mma).
+// With g = lane / 4 and t = lane % 4, and e elements of a register (32 / width): register r of A holds row g + 8 * (r
+// % 2) and k = (r / 2) * 4e + t * e + i in its i-th field from the low bits; register r of B holds column g and
+// k = r * 4e + t * e + i. C and D of float: registers 2i, 2i + 1 hold row g + 8i, columns 2t, 2t + 1; of fp16:
+// register i holds that pair. This is one formula for all shapes m16n8kK (PTX ISA, matrix fragments for mma).
 #ifndef PTXSIM_UNITS_MMA_H_
 #define PTXSIM_UNITS_MMA_H_
 
@@ -42,16 +42,16 @@ MmaPlace mma_a_place(MmaShape const& shape, int row, int k);
 MmaPlace mma_b_place(MmaShape const& shape, int k, int column);
 MmaPlace mma_c_place(MmaShape const& shape, int row, int column);
 
-// Scale selectors: {byte-id, thread-id} of A and B. Of A, the lanes with t = 2 * thread-id hold the scales of rows g and
-// those with t = 2 * thread-id + 1 of rows g + 8; of B, the lanes with t = thread-id hold those of columns g. The bytes
-// byte-id .. byte-id + scales - 1 belong to k = 0.., K / scales each.
+// Scale selectors: {byte-id, thread-id} of A and B. Of A, the lanes with t = 2 * thread-id hold the scales of rows g
+// and those with t = 2 * thread-id + 1 of rows g + 8; of B, the lanes with t = thread-id hold those of columns g. The
+// bytes byte-id .. byte-id + scales - 1 belong to k = 0.., K / scales each.
 struct MmaScaleSelect {
   int byte_a = 0, thread_a = 0, byte_b = 0, thread_b = 0;
 };
 char const* mma_select_fault(MmaShape const& shape, MmaScaleSelect const& select);
 
-// Registers are arrays [register][lane]. Scales: one register, by lane. The result tells the rows and columns (as bits) for
-// which a byte was used that is not a scale (scale_is_valid); they are computed nevertheless.
+// Registers are arrays [register][lane]. Scales: one register, by lane. The result tells the rows and columns (as
+// bits) for which a byte was used that is not a scale (scale_is_valid); they are computed nevertheless.
 struct MmaInvalid {
   uint32_t rows = 0, columns = 0;
 };

@@ -1,5 +1,5 @@
-// Matrices in shared memory as the tensor cores of sm_90 (wgmma) and sm_100 (tcgen05) read them: 64-bit descriptors, and
-// the 16-byte chunks that a matrix is made of.
+// Matrices in shared memory as the tensor cores of sm_90 (wgmma) and sm_100 (tcgen05) read them: 64-bit descriptors,
+// and the 16-byte chunks that a matrix is made of.
 //
 // Notation: rows are those of A (M) or columns of B (N). Both generations have the same canonical layouts (CUTLASS's
 // comments on its wgmma and UMMA traits; PTX ISA, matrix descriptors), in bytes, before the swizzle:
@@ -7,8 +7,8 @@
 //   K-major, no swizzle: 8 rows of 16 bytes make a core matrix: (r / 8) * SBO + (r % 8) * 16 + (b / 16) * LBO + b % 16.
 //   MN-major, span P: byte c of the rows: (c / P) * LBO + c % P + (k % 8) * P + (k / 8) * SBO.
 //   MN-major, no swizzle: (c / 16) * SBO + c % 16 + (k % 8) * 16 + (k / 8) * LBO.
-// The swizzle then applies to the absolute address. A base offset other than 0 (a pattern that is shifted against absolute
-// addresses) has no model.
+// The swizzle then applies to the absolute address. A base offset other than 0 (a pattern that is shifted against
+// absolute addresses) has no model.
 #ifndef PTXSIM_UNITS_SMEM_OPERAND_H_
 #define PTXSIM_UNITS_SMEM_OPERAND_H_
 
@@ -84,7 +84,8 @@ void for_each_smem_chunk(SmemMatrix const& m, Visit&& visit) {
   }
 }
 
-// Values of the matrix, [rows][k]. shared: the CTA's window from its offset 0; the caller has checked the chunks' bounds.
+// Values of the matrix, [rows][k]. shared: the CTA's window from its offset 0; the caller has checked the chunks'
+// bounds.
 void read_smem_matrix(SmemMatrix const& matrix, MmaType type, uint8_t const* shared, double* values);
 
 }  // namespace ptxsim

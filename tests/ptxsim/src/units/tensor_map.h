@@ -1,7 +1,7 @@
 // Tensor maps: what cuTensorMapEncodeTiled is told, its rules, the 128 opaque bytes, and the boxes that a copy moves.
 //
-// The bytes are a format of our own: hardware's is not public and no kernel may look inside. Only the tiled mode without
-// interleaving exists here; im2col maps are never made, so a map always means a box.
+// The bytes are a format of our own: hardware's is not public and no kernel may look inside. Only the tiled mode
+// without interleaving exists here; im2col maps are never made, so a map always means a box.
 #ifndef PTXSIM_UNITS_TENSOR_MAP_H_
 #define PTXSIM_UNITS_TENSOR_MAP_H_
 
@@ -110,8 +110,8 @@ struct TensorRun {
 };
 
 // Calls visit(TensorRun const&) for all pieces of the box whose first element is at `coordinates` (dimension 0 first),
-// stored compactly at shared address `shared`, in the order of unswizzled addresses. Padding bytes of the 16-byte packed
-// types belong to no run. The map must have no fault.
+// stored compactly at shared address `shared`, in the order of unswizzled addresses. Padding bytes of the 16-byte
+// packed types belong to no run. The map must have no fault.
 template <class Visit>
 void for_each_tensor_run(TensorMap const& map, int32_t const* coordinates, uint32_t shared, Visit&& visit);
 
@@ -119,12 +119,13 @@ void for_each_tensor_run(TensorMap const& map, int32_t const* coordinates, uint3
 // demanded of hardware-skipped elements, but a negative start of a store is outside of what PTX defines.
 std::string tensor_coordinates_fault(TensorMap const& map, int32_t const* coordinates, bool store);
 
-// Stores end at a multiple of 16 bytes of a row, not at the tensor's last element: seen on an H200 (conformance/copy.cu;
-// loads are exact). Makes a copy of the map for stores so.
+// Stores end at a multiple of 16 bytes of a row, not at the tensor's last element: seen on an H200
+// (conformance/copy.cu; loads are exact). Makes a copy of the map for stores so.
 void round_up_for_stores(TensorMap* map);
 
 namespace tensor_map_internal {
-// Runs of one row of the box: `elements` from coordinate c0, global row start (of coordinate 0), unswizzled row address.
+// Runs of one row of the box: `elements` from coordinate c0, global row start (of coordinate 0), unswizzled row
+// address.
 struct Row {
   bool in_bounds;  // in the dimensions above 0
   int64_t c0;

@@ -1,8 +1,8 @@
 // wgmma.mma_async m64nNkK: the part of one warp.
 //
 // A warpgroup's warp w (number in the group) computes rows 16w .. 16w + 15, so each warp's part stands alone. A from
-// registers and D have mma.sync's fragments: A as of m16n8k16, and D's registers 4j .. 4j + 3 (fp16: 2j, 2j + 1) as C of the
-// columns 8j .. 8j + 7 (PTX ISA, register fragments for wgmma).
+// registers and D have mma.sync's fragments: A as of m16n8k16, and D's registers 4j .. 4j + 3 (fp16: 2j, 2j + 1) as C
+// of the columns 8j .. 8j + 7 (PTX ISA, register fragments for wgmma).
 #ifndef PTXSIM_UNITS_WGMMA_H_
 #define PTXSIM_UNITS_WGMMA_H_
 
@@ -33,8 +33,8 @@ SmemMatrix wgmma_b_matrix(WgmmaShape const& shape, SmemOperand const& operand);
 // Values of a warp's A fragment (4 registers by lane), [16][k].
 void wgmma_a_values(WgmmaShape const& shape, uint32_t const (*registers)[kWarpLanes], double* values);
 
-// a: the warp's 16 rows, [16][k]; b: [n][k] (as read_smem_matrix gives it). accumulate: scale-d. d holds the accumulators'
-// old values and gets the new ones, [wgmma_d_registers][lane].
+// a: the warp's 16 rows, [16][k]; b: [n][k] (as read_smem_matrix gives it). accumulate: scale-d. d holds the
+// accumulators' old values and gets the new ones, [wgmma_d_registers][lane].
 void wgmma_warp(WgmmaShape const& shape, double const* a, double const* b, bool accumulate, uint32_t (*d)[kWarpLanes]);
 
 }  // namespace ptxsim
