@@ -1,6 +1,6 @@
 // Reads commands from standard input, one a line, and prints one number a line:
-//   encode FORMAT ROUNDING SATFINITE RELU BITS   code of the float with these bits (hex); formats e2m1 e4m3 e5m2 bf16 tf32
-//                                                fp16 ue8m0, roundings rn rz rp rna
+//   encode FORMAT ROUNDING SATFINITE RELU BITS   code of the float with these bits (hex); formats e2m1 e4m3 e5m2 bf16
+//                                                fp16 tf32 ue8m0, roundings rn rz rp rna
 //   decode FORMAT CODE                           bits (hex) of the double
 #include <cinttypes>
 #include <cstdio>
