@@ -13,6 +13,10 @@ struct Commit {
   int cta_group = 1;
 };
 
+std::string place(int lane, int column) {
+  return "lane " + std::to_string(lane) + ", column " + std::to_string(column) + " of tensor memory";
+}
+
 bool warp_collective(Warp& w, Instruction const& in) {
   if (w.active() == kAllLanes) return true;
   w.finding(in, w.leader(), "divergent-aligned", "this tcgen05 instruction needs all 32 lanes of the warp");
@@ -242,11 +246,12 @@ bool TmemCheck::range(int column, int count) {
 bool TmemCheck::read(int lane, int column, bool must_be_written) {
   size_t const index = static_cast<size_t>(tmem_index(lane, column));
   TensorMemory::Word& word = tensor_.known[index];
-  std::string const place = "lane " + std::to_string(lane) + ", column " + std::to_string(column) + " of tensor memory";
   if (tensor_.written[index] == 0) {
-    if (must_be_written) report("tensor-memory-uninitialised", "reads " + place + ", which was never written");
+    if (must_be_written)
+      report("tensor-memory-uninitialised", "reads " + place(lane, column) + ", which was never written");
   } else if (behind(word.writer, word.write_time)) {
-    report("tensor-memory-race", "reads " + place + " without having observed the completion of what wrote it");
+    report("tensor-memory-race",
+           "reads " + place(lane, column) + " without having observed the completion of what wrote it");
   }
   // Only one reader is kept: one whose read this access is not ordered after, while there is one.
   if (!behind(word.reader, word.read_time)) {
@@ -261,8 +266,7 @@ void TmemCheck::write(int lane, int column) {
   TensorMemory::Word& word = tensor_.known[index];
   if (behind(word.writer, word.write_time) || behind(word.reader, word.read_time))
     report("tensor-memory-race",
-           "writes lane " + std::to_string(lane) + ", column " + std::to_string(column) +
-               " of tensor memory, which another has accessed without a barrier (and wait) between");
+           "writes " + place(lane, column) + ", which another has accessed without a barrier (and wait) between");
   word.writer = me_ + 1;
   word.write_time = write_time_;
   word.reader = 0;
