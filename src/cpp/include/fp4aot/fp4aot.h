@@ -237,7 +237,7 @@ typedef struct fp4aot_executor {
   void* user;
 } fp4aot_executor;
 
-FP4AOT_API fp4aot_status fp4aot_set_cpu_executor(const fp4aot_executor* executor);
+FP4AOT_API fp4aot_status fp4aot_set_cpu_executor(fp4aot_executor const* executor);
 
 /* JSON about images, devices as NVML sees them, drivers, ops, and why an image was or was not chosen. Creates no CUDA
  * context and does not call cuInit. Owned by the library, valid until this thread's next call. */
