@@ -95,6 +95,23 @@ def executor_before_the_image() -> None:
     assert pool.runs == [2]
 
 
+def executor_that_runs_too_little() -> None:
+    """What it leaves is done by the caller: a result is never silently missing."""
+    library = c_abi.load()
+    expected = product(library)
+    for ran in ([], [1]):
+
+        def run(user: int, count: int, task, context: int, ran=ran) -> None:
+            for i in ran:
+                task(context, i)
+
+        struct = c_abi.Executor(
+            ctypes.sizeof(c_abi.Executor), c_abi.RUN_TASKS(run), c_abi.COUNT_THREADS(lambda user: 3), None
+        )
+        assert library.fp4aot_set_cpu_executor(struct) == c_abi.OK
+        assert np.array_equal(product(library), expected)
+
+
 def own_number_of_threads() -> None:
     library = c_abi.load()
     pool = Pool(3)
@@ -118,7 +135,9 @@ def forked_child() -> None:
     assert pool.runs == [3]
 
 
-@pytest.mark.parametrize("function", ["executor_is_used", "executor_before_the_image", "forked_child"])
+@pytest.mark.parametrize(
+    "function", ["executor_is_used", "executor_before_the_image", "executor_that_runs_too_little", "forked_child"]
+)
 def test_executor(function):
     assert "done" in in_new_process(function)
 
@@ -156,6 +175,7 @@ def test_torch_ops_run_on_the_threads_of_torch():
     ("change", "expected"),
     [
         ({"struct_size": 8}, "struct_size = 8"),
+        ({"struct_size": 1 << 60}, "struct_size = 1152921504606846976"),
         ({"run": c_abi.RUN_TASKS()}, "run is NULL"),
         ({"threads": c_abi.COUNT_THREADS()}, "threads is NULL"),
     ],

@@ -21,6 +21,8 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
 
+import c_abi  # noqa: E402  (through the line above)
+
 from ptxsim import build, gemm_problems, problems, quantize_problems  # noqa: E402  (through the line above)
 from ptxsim.worker import Report, Worker  # noqa: E402
 
@@ -82,6 +84,8 @@ def run(image: str, problem: object, ptx: Path | None, completion: str, seed: in
         worker = Worker(image, place)
         report = worker.run(problem, completion=completion, seed=seed)
         worker.close()
+    if not report.error and not report.counts:
+        report.error = "no kernel was launched, so nothing was checked (a size of 0, or --only that names no tactic)"
     result = {
         "image": image,
         "problem": problems.written_out(problem),
@@ -101,7 +105,7 @@ def main(words: list[str]) -> int:
     listing.add_argument("--image", choices=build.images())
     running = commands.add_parser("run", help="one call of an op", add_help=False)
     running.add_argument("--image", required=True, choices=build.images())
-    running.add_argument("--op", required=True)
+    running.add_argument("--op", required=True, choices=list(c_abi.OPS))
     running.add_argument("--ptx", type=Path)
     running.add_argument("--completion", choices=("lazy", "eager", "random"), default="lazy")
     running.add_argument("--schedule-seed", type=int, default=0)

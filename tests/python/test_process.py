@@ -42,6 +42,30 @@ print("done")
 """
 
 
+# The parent's torch has threads; fp4aot's torch ops are loaded by the child.
+FORK_FIRST = """
+import os, sys
+import fp4aot
+import numpy as np, torch
+torch.randn(1024, 1024) @ torch.randn(1024, 1024)
+torch.randn(1 << 22).exp()
+x = torch.randn(512, 1024, generator=torch.Generator().manual_seed(0))
+assert "fp4aot.torch_ops" not in sys.modules
+pid = os.fork()
+codes, scales = fp4aot.quantize_nvfp4(x if sys.argv[1] == "tensors" else x.numpy())
+if pid == 0:
+    os._exit(int(len(codes) != 512))
+assert os.waitpid(pid, 0)[1] == 0
+print("done")
+"""
+
+
+@pytest.mark.parametrize("kind", ["tensors", "arrays"])
+def test_fork_before_the_first_call(kind):
+    environment = {"OMP_NUM_THREADS": "3", "FP4AOT_NUM_THREADS": None, "PYTHONWARNINGS": "ignore"}
+    assert "done" in installed.python(FORK_FIRST, kind, env=environment).stdout
+
+
 @pytest.mark.parametrize("state", ["unused", "used"])
 def test_fork(state):
     """A child can use the ops whether the parent has (and so has started threads) or not; the parent goes on."""

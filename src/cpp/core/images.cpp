@@ -229,7 +229,8 @@ std::string installed_images() {
 
 fp4aot_status set_cpu_executor(fp4aot_executor const* given) {
   if (given != nullptr) {
-    if (given->struct_size < sizeof(fp4aot_executor)) {
+    constexpr size_t kRoomToGrow = 1024;  // beyond it struct_size is garbage
+    if (given->struct_size < sizeof *given || given->struct_size > sizeof *given + kRoomToGrow) {
       return fail(FP4AOT_INVALID_ARGUMENT,
                   "fp4aot_set_cpu_executor: struct_size = %zu is not allowed; set it to sizeof(fp4aot_executor) = %zu.",
                   given->struct_size, sizeof(fp4aot_executor));

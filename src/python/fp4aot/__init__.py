@@ -14,6 +14,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from . import _fork as _fork
 from .errors import (
     DriverTooOldError,
     Fp4aotError,

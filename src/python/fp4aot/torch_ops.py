@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import _loader
+from . import _fork, _loader
 from .errors import TorchError
 
 MINIMUM_TORCH = (2, 10)
@@ -76,6 +76,8 @@ def _load() -> None:
         torch.ops.load_library(str(path))
     except OSError as error:
         raise TorchError(f"{path} cannot be loaded under torch {torch.__version__}: {error}") from None
+    if _fork.in_child:  # torch's threads may be the parent's, and waiting for them would never end
+        _loader.library().fp4aot_set_cpu_executor(None)
 
 
 _load()

@@ -178,6 +178,7 @@ void run_items(int64_t items, void (*call)(void const*, int64_t), void const* bo
       static_cast<Job*>(context)->work();
     };
     given->run(given->user, tasks, task, &job);
+    job.work();  // what an executor that ran too few tasks has left
   } else {
     pool().run(job);
   }

@@ -226,7 +226,8 @@ FP4AOT_API fp4aot_status fp4aot_image_name(fp4aot_device device, char const** na
  *            be called by several threads at once.
  *   threads  how many tasks can run at once, asked before each run; below 1 counts as 1.
  * fp4aot_set_cpu_executor copies the struct; NULL gives the image its own threads back. What it points to must stay valid
- * as long as the process. A forked child has the image's own threads. Since ABI 1.1. */
+ * as long as the process. A forked child has the image's own threads;
+ * whoever sets an executor in a child answers for its threads. Since ABI 1.1. */
 typedef void (*fp4aot_task)(void* context, int64_t index);
 typedef void (*fp4aot_run_tasks)(void* user, int64_t count, fp4aot_task task, void* context);
 typedef int32_t (*fp4aot_count_threads)(void* user);
