@@ -2,8 +2,7 @@
 #ifndef FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 #define FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 
-#include <atomic>
-
+#include "device/multiprocessors.h"
 #include "images/sm90a/policy.h"
 #include "kernels/gemm/mma_sync_launch.cuh"
 #include "kernels/gemm/wgmma_launch.cuh"
@@ -11,18 +10,8 @@
 namespace fp4aot::sm90a {
 
 inline int multiprocessors(int device) {
-  static std::atomic<int> known[64];
-  if (device < 64) {
-    int const count = known[device].load(std::memory_order_relaxed);
-    if (count > 0) return count;
-  }
-  int count = 0;
-  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess || count <= 0) {
-    (void)cudaGetLastError();
-    return 132;
-  }
-  if (device < 64) known[device].store(count, std::memory_order_relaxed);
-  return count;
+  constexpr int kOfAnH200 = 132;
+  return multiprocessors_of(device, kOfAnH200);
 }
 
 #define FP4AOT_CUT(tile) tile, tile "_cut"
