@@ -1,6 +1,7 @@
 """Processes and environments: fork, threads, no torch, instruction sets, the command line."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -157,10 +158,11 @@ def test_instruction_sets_give_the_same_bytes(tmp_path):
         "        x[rng.random(x.shape) < 0.2] = -0.0\n"
         "    return x\n"
     )
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     digests = {}
     for isa in ("portable", "avx2", "avx512", None):
         for threads in ("1", "3"):
-            env = {"FP4AOT_CPU_ISA": isa, "FP4AOT_NUM_THREADS": threads, "PYTHONPATH": str(tmp_path)}
+            env = {"FP4AOT_CPU_ISA": isa, "FP4AOT_NUM_THREADS": threads, "PYTHONPATH": path}
             env["PYTHONWARNINGS"] = "ignore"
             digests[isa, threads] = installed.python(INSTRUCTION_SETS, env=env).stdout.strip()
     assert len(set(digests.values())) == 1, digests
