@@ -109,6 +109,12 @@ fp4aot_status check_special(fp4aot_op op, Slot const& slot, fp4aot_gemm_params c
   return check_workspace(op, slot, p);
 }
 
+template <>
+fp4aot_status check_special(fp4aot_op op, Slot const& slot, fp4aot_gemm_w4a16_params const& p) {
+  FP4AOT_RETURN_IF_ERROR(check_tactic(op, slot, &p, p.tactic));
+  return check_workspace(op, slot, p);
+}
+
 template <typename Params>
 fp4aot_status run(fp4aot_op op, Params const* given) {
   Params storage;

@@ -12,6 +12,8 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p);
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_global_scale_params const& p);
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_scale_layout_params const& p);
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_w4a16_weights_params const& p);
+fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_w4a16_params const& p);
 
 // Pointers: null, alignment, sizes of buffers. Only called when there is work to do.
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_quantize_params const& p);
@@ -19,6 +21,8 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_dequantize_params const& p);
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_global_scale_params const& p);
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_scale_layout_params const& p);
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_w4a16_weights_params const& p);
+fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_w4a16_params const& p);
 
 // Whether there is nothing to do: no rows.
 inline bool is_empty(fp4aot_quantize_params const& p) { return p.rows == 0; }
@@ -26,6 +30,8 @@ inline bool is_empty(fp4aot_dequantize_params const& p) { return p.rows == 0; }
 inline bool is_empty(fp4aot_global_scale_params const&) { return false; }  // writes 1
 inline bool is_empty(fp4aot_scale_layout_params const& p) { return p.rows == 0; }
 inline bool is_empty(fp4aot_gemm_params const& p) { return p.m == 0; }
+inline bool is_empty(fp4aot_w4a16_weights_params const&) { return false; }
+inline bool is_empty(fp4aot_gemm_w4a16_params const& p) { return p.m == 0; }
 
 }  // namespace fp4aot::core
 

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FP4AOT_ABI_MAJOR 1 /* changes when a struct or a slot changes its meaning */
-#define FP4AOT_ABI_MINOR 1 /* changes when an op, a trailing field or a function is added */
+#define FP4AOT_ABI_MINOR 2 /* changes when an op, a trailing field or a function is added */
 
 #if defined(FP4AOT_BUILDING_CORE)
 #define FP4AOT_API __attribute__((visibility("default")))
@@ -176,6 +176,56 @@ typedef struct fp4aot_gemm_params {
   size_t workspace_bytes;
 } fp4aot_gemm_params;
 
+/* Weights of gemm_w4a16_*, canonical and prepared. Since ABI 1.2.
+ * prepare_w4a16_nvfp4, prepare_w4a16_mxfp4: reads codes [n, k/2] and scales, writes prepared.
+ * restore_w4a16_nvfp4, restore_w4a16_mxfp4: the inverse, bit for bit; swizzled padding is written as zero.
+ * n is a multiple of 8, k of 16 (NVFP4) or 32 (MXFP4). The prepared layout (w4a16_layout.h) is the same on every device.
+ * prepared is 16-byte aligned and prepared_bytes at least what fp4aot_w4a16_prepared_bytes says: codes and scales as
+ * they are, with n padded to 16 and k to 64. An e4m3 scale with bit 7 set is invalid and becomes NaN. */
+typedef struct fp4aot_w4a16_weights_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void* stream;
+  uint32_t flags;
+  int32_t scale_layout; /* fp4aot_scale_layout */
+  int64_t n, k;
+  uint8_t* codes;         /* read by prepare_*, written by restore_* */
+  int64_t codes_stride;   /* bytes, >= k/2, a multiple of 8 */
+  uint8_t* scales;        /* read by prepare_*, written by restore_* */
+  int64_t scales_stride;  /* linear: bytes from row to row, >= k/vec; swizzled: 0 */
+  int64_t scales_bytes;   /* size of the buffer, which may be larger than needed */
+  uint8_t* prepared;      /* written by prepare_*, read by restore_* */
+  int64_t prepared_bytes; /* size of the buffer */
+} fp4aot_w4a16_weights_params;
+
+/* gemm_w4a16_nvfp4, gemm_w4a16_mxfp4 (W4A16): d[i, j] = alpha * sum_k a[i, k] * w[j, k] + bias[j] with w the prepared
+ * weights' values, accumulated in fp32, alpha and bias applied in fp32, rounded once to d_dtype. alpha is
+ * 1 / global_scale of the weights (NVFP4). Values of a are exact: an infinity or a NaN in a row gives what IEEE
+ * arithmetic gives, and a NaN scale makes its row of the weights, so a column of d, NaN. n is a multiple of 8, k of 16
+ * (NVFP4) or 32 (MXFP4); m may be 0. Since ABI 1.2. */
+typedef struct fp4aot_gemm_w4a16_params {
+  size_t struct_size;
+  fp4aot_device device;
+  void* stream;
+  uint32_t flags;
+  int32_t tactic; /* FP4AOT_TACTIC_DEFAULT or a number from fp4aot_list_tactics */
+  int64_t m, n, k;
+  void const* a;           /* [m, k], 16-byte aligned */
+  int64_t a_stride;        /* elements, >= k, a multiple of 8 */
+  int32_t a_dtype;         /* FP4AOT_BF16 or FP4AOT_FP16 */
+  int32_t d_dtype;         /* fp4aot_dtype */
+  uint8_t const* prepared; /* 16-byte aligned */
+  int64_t prepared_bytes;  /* size of the buffer */
+  float const* alpha;      /* one float on the device, or NULL for 1 */
+  void const* bias;        /* [n] on the device, or NULL */
+  int32_t bias_dtype;      /* fp4aot_dtype */
+  int32_t reserved;
+  void* d;          /* [m, n] */
+  int64_t d_stride; /* elements, >= n */
+  void* workspace;  /* 16-byte aligned; may be NULL when fp4aot_gemm_w4a16_*_workspace_size gives 0 */
+  size_t workspace_bytes;
+} fp4aot_gemm_w4a16_params;
+
 #define FP4AOT_TACTIC_DEFAULT 0
 
 /* One pair of functions for each op. workspace_size checks the sizes but not the pointers. */
@@ -196,10 +246,14 @@ typedef enum fp4aot_op {
 /* Tactics: every kernel x run-time choice of an op has a number from 1 on (stable within an ABI major) and a readable
  * name; 0 lets the image choose.
  * fp4aot_list_tactics writes at most *count numbers that are valid for these params and sets *count to how many are;
- * params is the op's struct (pointers in it may be NULL). Ops without a choice have none. */
+ * params is the op's struct (pointers in it may be NULL). Ops without a choice have none. Both
+ * functions refuse a problem that the op itself would refuse as too large for every kernel. */
 FP4AOT_API fp4aot_status fp4aot_list_tactics(fp4aot_op op, void const* params, int32_t* tactics, size_t* count);
 FP4AOT_API fp4aot_status fp4aot_default_tactic(fp4aot_op op, void const* params, int32_t* tactic);
 FP4AOT_API fp4aot_status fp4aot_tactic_name(fp4aot_op op, fp4aot_device device, int32_t tactic, char const** name);
+
+/* Size of prepared weights [n, k]; op is any op with w4a16 in its name and says the format. Since ABI 1.2. */
+FP4AOT_API fp4aot_status fp4aot_w4a16_prepared_bytes(fp4aot_op op, int64_t n, int64_t k, int64_t* bytes);
 
 /* What the last failed call of this thread had to say; "" after none. Valid until the thread's next failing call. */
 FP4AOT_API const char* fp4aot_last_error(void);
