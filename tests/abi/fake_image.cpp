@@ -16,6 +16,9 @@ struct Slot {
   bool (*tactic_valid)(void const*, int32_t);
   int32_t (*default_tactic)(void const*);
   void (*preload)();
+#ifdef CHECKED
+  int (*check)(void const*, Message*);
+#endif
 #ifdef NEWER
   void* appended[4];  // a field this core does not know
 #endif
@@ -37,6 +40,13 @@ static int launch(void const*, Message* message) {
   return 7;  // FP4AOT_LAUNCH_FAILED
 }
 
+#ifdef CHECKED
+static int check(void const*, Message* message) {
+  std::snprintf(message->text, sizeof message->text, "k is too large");
+  return 1;  // FP4AOT_INVALID_ARGUMENT
+}
+#endif
+
 static size_t workspace(void const*) { return WORKSPACE; }
 static char const* tactic_name(int32_t tactic) { return tactic == 1 ? "one" : tactic == 2 ? "two" : "three"; }
 static bool tactic_valid(void const*, int32_t tactic) { return tactic != 2; }
@@ -50,6 +60,9 @@ static Slot make_slot() {
   slot.tactic_name = tactic_name;
   slot.tactic_valid = tactic_valid;
   slot.default_tactic = default_tactic;
+#ifdef CHECKED
+  slot.check = check;
+#endif
   return slot;
 }
 

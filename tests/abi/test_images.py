@@ -171,6 +171,19 @@ def test_tactics(tmp_path):
     assert "1..3" in message
 
 
+def test_problems_that_no_tactic_can_run(tmp_path):
+    """Refused everywhere with the image's sentence: nothing is offered that the launch would refuse."""
+    result = with_image(tmp_path, {"m": 1}, flags=["-DCHECKED"], WORKSPACE=4096)
+    assert result["gemm"] == [c_abi.INVALID_ARGUMENT, "gemm_nvfp4 on the CPU (image cpu): k is too large."]
+    assert result["workspace"] == [c_abi.INVALID_ARGUMENT, 0]
+    assert result["tactics"][0] == c_abi.INVALID_ARGUMENT
+    assert result["default"] == [c_abi.INVALID_ARGUMENT, 99]
+    result = with_image(tmp_path, {"m": 0}, flags=["-DCHECKED"])  # an empty problem launches nothing
+    assert result["gemm"] == [c_abi.OK, ""]
+    assert result["workspace"] == [c_abi.OK, 0]
+    assert result["tactics"] == [c_abi.OK, [1, 3]]
+
+
 def test_workspace(tmp_path):
     result = with_image(tmp_path, WORKSPACE=4096)
     assert result["workspace"] == [c_abi.OK, 4096]

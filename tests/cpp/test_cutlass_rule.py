@@ -31,14 +31,17 @@ def rule(request, tmp_path_factory):
             include=SOURCE / "include",
         )
     )
+    library.excess.restype = ctypes.c_char_p
     library.tile_name.restype = ctypes.c_char_p
     library.max_rows.restype = ctypes.c_int64
     library.image = request.param
     return library
 
 
-def sizes(m: int, n: int, k: int, d: int = 0, d_stride: int | None = None, dtype: int = BF16):
-    return (ctypes.c_int64 * 6)(m, n, k, n if d_stride is None else d_stride, d, dtype)
+def sizes(m: int, n: int, k: int, d: int = 0, d_stride: int | None = None, dtype: int = BF16, **strides: int):
+    strides = {"a_stride": k // 2, "b_stride": k // 2, **strides}
+    d_stride = n if d_stride is None else d_stride
+    return (ctypes.c_int64 * 8)(m, n, k, d_stride, d, dtype, strides["a_stride"], strides["b_stride"])
 
 
 @hypothesis.given(data=st.data())
@@ -84,6 +87,30 @@ def test_slices_begin_with_whole_scale_atoms(rule):
             problem = sizes(16, 512, k)
             for number in (n for n in range(8) if rule.valid(mxfp4, problem, n)):
                 assert k % (rule.slices(number) * atom) == 0 or rule.slices(number) == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "most"),
+    [
+        (sizes(4, 64, 2**27), None, 0),
+        (sizes(4, 64, 2**27 + 32), b"k", 2**27),
+        (sizes(2, 64, 64, a_stride=2**40 - 16), None, 0),
+        (sizes(2, 64, 64, a_stride=2**40), b"a_stride", 2**40 - 16),
+        (sizes(1, 64, 64, a_stride=2**60), None, 0),  # a single row's is not used
+        (sizes(1, 8, 64, b_stride=2**40 - 16), None, 0),
+        (sizes(1, 8, 64, b_stride=2**40), b"b_stride", 2**40 - 16),
+        (sizes(2, 64, 64, d=2**20, d_stride=2**39), None, 0),  # stored by elements
+        (sizes(1, 64, 64, d=2**20, d_stride=2**60), None, 0),
+    ],
+)
+def test_what_is_too_large_has_no_tactic(rule, problem, name, most):
+    limit = ctypes.c_int64()
+    assert rule.excess(problem, ctypes.byref(limit)) == name
+    assert limit.value == most
+    for mxfp4 in (0, 1):
+        listed = [number for number in range(rule.tactic_count()) if rule.valid(mxfp4, problem, number)]
+        assert bool(listed) == (name is None)
+        assert rule.valid(mxfp4, problem, rule.default_number(mxfp4, problem)) == (name is None)
 
 
 def test_launches_stay_within_int32(rule):

@@ -1,4 +1,5 @@
 // The functions of fp4aot.h: check, bind, call the slot.
+#include <cstddef>
 #include <cstring>
 
 #include "core/checks.h"
@@ -76,6 +77,18 @@ fp4aot_status check_tactic(fp4aot_op op, Slot const& slot, void const* params, i
       kOps[op].name, tactic, slot.tactic_name(tactic));
 }
 
+// Whether the image has a kernel for these sizes, strides and types.
+fp4aot_status check_problem(fp4aot_op op, Binding const& binding, Slot const& slot, void const* params) {
+  bool const known = offsetof(Slot, check) < binding.image->slot_size;  // not in an older image's slots
+  if (!known || slot.check == nullptr) return FP4AOT_OK;
+  Message message;
+  message.text[0] = '\0';
+  fp4aot_status const status = slot.check(params, &message);
+  if (status == FP4AOT_OK) return FP4AOT_OK;
+  return fail(status, "%s on %s (image %s): %s.", kOps[op].name, binding.device.c_str(), binding.image->name,
+              message.text);
+}
+
 // Ops with more than the common fields:
 template <typename Params>
 fp4aot_status check_special(fp4aot_op, Slot const&, Params const&) {
@@ -126,6 +139,7 @@ fp4aot_status run(fp4aot_op op, Params const* given) {
   FP4AOT_RETURN_IF_ERROR(find_slot(op, p->device, &binding, &slot));
   if (is_empty(*p)) return FP4AOT_OK;
   FP4AOT_RETURN_IF_ERROR(check_buffers(op, *p));
+  FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
   FP4AOT_RETURN_IF_ERROR(check_special(op, *slot, *p));
   ContextScope const scope(binding->context);
   FP4AOT_RETURN_IF_ERROR(scope.status());
@@ -148,7 +162,9 @@ fp4aot_status workspace_size(fp4aot_op op, Params const* given, size_t* bytes) {
   Binding const* binding = nullptr;
   Slot const* slot = nullptr;
   FP4AOT_RETURN_IF_ERROR(find_slot(op, p->device, &binding, &slot));
-  if (slot->workspace_size == nullptr || is_empty(*p)) return FP4AOT_OK;
+  if (is_empty(*p)) return FP4AOT_OK;
+  FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
+  if (slot->workspace_size == nullptr) return FP4AOT_OK;
   ContextScope const scope(binding->context);  // the size may depend on the device
   FP4AOT_RETURN_IF_ERROR(scope.status());
   *bytes = slot->workspace_size(p);
@@ -181,6 +197,7 @@ fp4aot_status with_slot(fp4aot_op op, void const* params, F&& f) {
     Binding const* binding = nullptr;
     Slot const* slot = nullptr;
     FP4AOT_RETURN_IF_ERROR(find_slot(op, p->device, &binding, &slot));
+    if (!is_empty(*p)) FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
     ContextScope const scope(binding->context);
     FP4AOT_RETURN_IF_ERROR(scope.status());
     return f(static_cast<void const*>(p), *slot);

@@ -32,6 +32,9 @@ struct Slot {
   bool (*tactic_valid)(void const* params, int32_t tactic);  // for these sizes, strides and types
   int32_t (*default_tactic)(void const* params);             // always a valid one
   void (*preload)();  // load the op's kernels on the current device; null: nothing to do
+  // Refuses, with a sentence, problems that no tactic can run; core asks before it calls anything above but preload, for
+  // problems that are not empty. Only sizes, strides and types are set. Null: none is refused.
+  fp4aot_status (*check)(void const* params, Message* message) = nullptr;
 };
 
 struct Image {

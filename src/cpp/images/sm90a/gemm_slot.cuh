@@ -92,6 +92,16 @@ struct GemmSlot {
     return p.tactic == FP4AOT_TACTIC_DEFAULT ? chosen_tactic(p) : p.tactic;
   }
 
+  static fp4aot_status check(void const* params, Message* message) {
+    fp4aot_gemm_params const& p = cast(params);
+    bool const k = p.k > kGemmMaxK;
+    if (!k && p.b_stride <= kGemmMaxBStride) return FP4AOT_OK;
+    std::snprintf(message->text, sizeof message->text, "%s = %lld, but its kernels take at most %lld",
+                  k ? "k" : "b_stride", static_cast<long long>(k ? p.k : p.b_stride),
+                  static_cast<long long>(k ? kGemmMaxK : kGemmMaxBStride));
+    return FP4AOT_INVALID_ARGUMENT;
+  }
+
   static size_t workspace_size(void const* params) {
     fp4aot_gemm_params const& p = cast(params);
     if (!tactic_valid(params, number_of(p))) return 0;        // the launch will be refused
@@ -106,11 +116,6 @@ struct GemmSlot {
   static fp4aot_status launch(void const* params, Message* message) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
-    if (!tactic_valid(params, number_of(p))) {  // core has checked a given one
-      std::snprintf(message->text, sizeof message->text, "k = %lld is more than its kernels can count (2^29)",
-                    static_cast<long long>(p.k));
-      return FP4AOT_UNSUPPORTED;
-    }
     int const sms = multiprocessors(p.device.index);
     GemmTactic const tactic = gemm_tactic(number_of(p) - 1);
     if (tactic.mma_sync) {
@@ -145,7 +150,7 @@ struct GemmSlot {
   }
 
   static constexpr Slot kSlot = {launch,       workspace_size, kGemmTacticCount, tactic_name,
-                                 tactic_valid, default_tactic, preload};
+                                 tactic_valid, default_tactic, preload,          check};
 };
 
 }  // namespace fp4aot::sm90a

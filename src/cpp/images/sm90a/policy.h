@@ -59,13 +59,17 @@ constexpr GemmTactic gemm_tactic(int number) {
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The largest problem: wgmma counts values in 32 bits, and reads B through a tensor map, whose strides are less than 2^40.
+constexpr int64_t kGemmMaxK = INT32_MAX / 4 / 32 * 32;
+constexpr int64_t kGemmMaxBStride = (int64_t{1} << 40) - 16;  // bytes
+
 // wgmma: fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which larger tiles are not.
 // mma_sync counts a row's bytes and values in 32 bits.
 constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
   if (number < 0 || number >= kGemmTacticCount) return false;
   GemmTactic const tactic = gemm_tactic(number);
   if (tactic.mma_sync) return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
-  return p.k <= INT32_MAX / 4 && (p.d_dtype != FP4AOT_FP32 || tactic.tokens <= 128);
+  return p.k <= kGemmMaxK && p.b_stride <= kGemmMaxBStride && (p.d_dtype != FP4AOT_FP32 || tactic.tokens <= 128);
 }
 
 constexpr int64_t kMaxCost = int64_t{1} << 18;  // more rows or columns count as so many launches

@@ -50,9 +50,10 @@ struct CutlassTactic {
   int slices;
 };
 
-// The largest problem of one launch: int32 strides of scales, and at most 32768 tiles along either dimension of a grid.
+// The largest problem: int32 strides of scales, and strides of a tensor map, which are less than 2^40 bytes.
 constexpr int64_t kCutlassMaxK = int64_t{1} << 27;
-constexpr int64_t kCutlassMaxStride = int64_t{1} << 40;  // bytes, of a tensor map
+constexpr int64_t kCutlassMaxStride = (int64_t{1} << 40) - 16;
+// Of one launch: at most 32768 tiles along either dimension of a grid.
 constexpr int64_t kCutlassMaxTiles = 32768;
 constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
 
@@ -65,6 +66,20 @@ constexpr int64_t cutlass_max_rows(CutlassTile const& tile, int64_t k, bool of_b
   int64_t const by_tiles = kCutlassMaxTiles * (of_b != tile.swap ? tile.columns : tile.rows);
   int64_t const rows = std::min({by_scales, by_tiles, int64_t{1} << 22});
   return std::max<int64_t>(kScaleAtomRows, rows / kScaleAtomRows * kScaleAtomRows);
+}
+
+// A size or stride of a problem that no kernel takes, and the most it may be.
+struct CutlassExcess {
+  char const* name;  // null: there is none
+  int64_t value, most;
+};
+
+// A single row's stride may be anything: the launch replaces it.
+inline CutlassExcess cutlass_excess(fp4aot_gemm_params const& p) {
+  if (p.k > kCutlassMaxK) return {"k", p.k, kCutlassMaxK};
+  if (p.m > 1 && p.a_stride > kCutlassMaxStride) return {"a_stride", p.a_stride, kCutlassMaxStride};
+  if (p.n > 1 && p.b_stride > kCutlassMaxStride) return {"b_stride", p.b_stride, kCutlassMaxStride};
+  return {nullptr, 0, 0};
 }
 
 // Policy: kTiles, kTileCount, kClusterCount (how many of kClusters its kernels take), kSms.
@@ -82,7 +97,7 @@ struct CutlassRule {
   static bool d_aligned(fp4aot_gemm_params const& p, int64_t alignment) {
     int64_t const row = p.d_stride * element_bytes(p.d_dtype);
     return reinterpret_cast<uintptr_t>(p.d) % static_cast<uintptr_t>(alignment) == 0 &&
-           (p.m <= 1 || (row % alignment == 0 && row < kCutlassMaxStride));
+           (p.m <= 1 || (row % alignment == 0 && row <= kCutlassMaxStride));
   }
 
   // Whether a kernel can store this D. Slices never ask: their partial sums are aligned.
@@ -99,7 +114,7 @@ struct CutlassRule {
 
   static bool valid(fp4aot_gemm_params const& p, int number) {
     if (number < 0 || number >= kTacticCount) return false;
-    if (number % kTacticsAKernel / 16 >= Policy::kClusterCount) return false;
+    if (number % kTacticsAKernel / 16 >= Policy::kClusterCount || cutlass_excess(p).name != nullptr) return false;
     CutlassTactic const t = tactic(number);
     CutlassTile const& tile = Policy::kTiles[t.kernel];
     if (t.slices > 1 ? !can_slice(p, tile, t.slices) : !can_store(p, tile)) return false;

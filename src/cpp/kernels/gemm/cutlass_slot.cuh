@@ -62,22 +62,17 @@ struct CutlassGemmSlot {
     return slices > 1 ? static_cast<size_t>(p.m * p.n) * sizeof(float) * slices : 0;
   }
 
-  static fp4aot_status too_large(char const* what, int64_t value, int64_t limit, Message* message) {
-    std::snprintf(message->text, sizeof message->text, "%s: %s = %lld, but this image takes at most %lld", kName, what,
-                  static_cast<long long>(value), static_cast<long long>(limit));
+  static fp4aot_status check(void const* params, Message* message) {
+    CutlassExcess const excess = cutlass_excess(cast(params));
+    if (excess.name == nullptr) return FP4AOT_OK;
+    std::snprintf(message->text, sizeof message->text, "%s = %lld, but its kernels take at most %lld", excess.name,
+                  static_cast<long long>(excess.value), static_cast<long long>(excess.most));
     return FP4AOT_INVALID_ARGUMENT;
   }
 
   static fp4aot_status launch(void const* params, Message* message) {
     fp4aot_gemm_params const& p = cast(params);
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
-    if (p.k > kCutlassMaxK) return too_large("k", p.k, kCutlassMaxK, message);
-    if (p.m > 1 && p.a_stride >= kCutlassMaxStride) {
-      return too_large("a_stride", p.a_stride, kCutlassMaxStride - 16, message);
-    }
-    if (p.n > 1 && p.b_stride >= kCutlassMaxStride) {
-      return too_large("b_stride", p.b_stride, kCutlassMaxStride - 16, message);
-    }
     CutlassTactic const t = chosen(p);
     CutlassTile const& tile = Policy::kTiles[t.kernel];
     CutlassGemmKernel const& kernel = *kKernels.of_tile[t.kernel];
@@ -129,8 +124,8 @@ struct CutlassGemmSlot {
     preload_kernel(reinterpret_cast<void const*>(&reduce_slices_kernel));
   }
 
-  static constexpr Slot kSlot = {launch,         workspace_size, Rule::kTacticCount, tactic_name, tactic_valid,
-                                 default_tactic, preload};
+  static constexpr Slot kSlot = {launch,  workspace_size, Rule::kTacticCount, tactic_name, tactic_valid, default_tactic,
+                                 preload, check};
 };
 
 }  // namespace fp4aot

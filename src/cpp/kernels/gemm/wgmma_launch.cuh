@@ -33,6 +33,8 @@ inline TensorMapEncode tensor_map_encode() {
   return function;
 }
 
+constexpr int64_t kMaxTensorMapStride = int64_t{1} << 40;  // bytes, and less
+
 // A matrix [rows, columns] with boxes of box_rows x box_columns; what a box has outside of the tensor is read as zero and
 // not written. stride: bytes.
 inline CUresult encode_rows(CUtensorMap* map, CUtensorMapDataType type, void const* data, int64_t rows, int64_t columns,
@@ -106,7 +108,8 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, boo
   uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
   args.partials = reinterpret_cast<float*>(memory + workspace.activation_bytes);
   args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
-  args.staged = p.d_dtype != FP4AOT_FP32 && rows_aligned(p.d, p.d_stride * 2, 16);
+  int64_t const d_row = (p.m > 1 ? p.d_stride : p.n) * 2;  // bytes; a single row's stride may be anything
+  args.staged = p.d_dtype != FP4AOT_FP32 && rows_aligned(p.d, d_row, 16) && d_row < kMaxTensorMapStride;
 
   int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
   CUresult result =
@@ -119,8 +122,8 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, boo
   int64_t const atoms = (p.k / kVector<Config::kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
   if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Config::kAtoms);
   if (result == CUDA_SUCCESS && args.staged) {
-    result = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.d, p.m, p.n, p.d_stride * 2, Config::kTokens,
-                         64, CU_TENSOR_MAP_SWIZZLE_128B);
+    result = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.d, p.m, p.n, d_row, Config::kTokens, 64,
+                         CU_TENSOR_MAP_SWIZZLE_128B);
   }
   if (result != CUDA_SUCCESS)
     return gemm_failed(message, op, "cuTensorMapEncodeTiled", result, "sizes or strides too large");
