@@ -197,11 +197,20 @@ CASES = {
     "tactic": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=9999), ["tactic = 9999", " 0"]),
     "tactic beyond 32 bits": (
         lambda: fp4aot.gemm_nvfp4(*operands(), tactic=2**32),
-        ["tactic = ", "does not exist", " 0"],
+        ["tactic = 4294967296", "out of range"],
     ),
     "layout beyond 32 bits": (
         lambda: torch.ops.fp4aot.quantize_nvfp4(x(), None, 2**32),
         ["scale_layout = ", "SWIZZLED"],
+    ),
+    "tactic of 2^31": (
+        lambda: fp4aot.gemm_mxfp4(*operands("mxfp4"), tactic=2**31),
+        ["tactic = 2147483648", "out of range"],
+    ),
+    "tactic None": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=None), ["tactic is None", "integer"]),
+    "tactic None with out": (
+        lambda: fp4aot.gemm_nvfp4(*operands(), out=torch.empty(4, 16, dtype=torch.bfloat16), tactic=None),
+        ["tactic is None", "integer"],
     ),
     "tactic negative": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=-1), ["tactic = -1", " 0"]),
     "tactic beyond 64 bits": (lambda: fp4aot.gemm_nvfp4(*operands(), tactic=2**64), ["tactic = ", "out of range"]),

@@ -64,7 +64,7 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
     for name, value in named:
         if name in ("tactic", "rows", "columns"):
             try:
-                integer(op, name, value)
+                integer(op, name, value, 32 if name == "tactic" else 64)
             except (TypeError, ValueError) as better:
                 return better
             continue

@@ -43,7 +43,7 @@ def gemm_nvfp4(
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic or pdl:
+            if tactic != 0 or pdl:
                 return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
@@ -83,7 +83,7 @@ def gemm_mxfp4(
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic or pdl:
+            if tactic != 0 or pdl:
                 return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
