@@ -22,6 +22,7 @@ from .formats import (
 from .gemm import assert_product, dequantize, product
 from .layouts import offset, swizzle, swizzled_shape, unswizzle
 from .quantize import VECTOR, assert_codes_close, nvfp4_global_scale, quantize, rmsnorm, silu_mul
+from .w4a16 import prepare as prepare_w4a16
 
 __all__ = [
     "E2M1",
@@ -39,6 +40,7 @@ __all__ = [
     "nvfp4_global_scale",
     "offset",
     "pack_codes",
+    "prepare_w4a16",
     "product",
     "quantize",
     "rmsnorm",

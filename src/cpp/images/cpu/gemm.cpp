@@ -1,13 +1,10 @@
 // W4A4 matrix products: division of D into items of work, scratch space, and the loops around the kernels.
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
-#include <new>
 
 #include "fp4aot/formats.h"
+#include "images/cpu/gemm_work.h"
 #include "images/cpu/kernel_table.h"
 #include "images/cpu/slot.h"
-#include "images/cpu/thread_pool.h"
 #include "kernels/scales/cpu.h"
 
 namespace fp4aot::cpu {
@@ -16,42 +13,6 @@ namespace {
 // The kernels' sums times this are those of the operands' values: MXFP4 is decoded 2^-2 too small, both operands.
 template <Format kFormat>
 constexpr float kUnscale = kFormat == Format::kNvfp4 ? 1.0f : 16.0f;
-
-// Each thread's own scratch space, of a size that the policy bounds, whatever the product's is.
-class Scratch {
- public:
-  explicit Scratch(int64_t bytes) {
-    struct Free {
-      void operator()(char* p) const { std::free(p); }
-    };
-    thread_local std::unique_ptr<char, Free> memory;
-    thread_local int64_t size = 0;
-    if (size < bytes) {
-      memory.reset();
-      size = 0;
-      memory.reset(static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<size_t>(bytes))));
-      if (!memory) throw std::bad_alloc();
-      size = bytes;
-    }
-    next_ = memory.get();
-  }
-
-  template <class T>
-  T* take(int64_t count) {
-    T* const taken = reinterpret_cast<T*>(next_);
-    next_ += bytes_of<T>(count);
-    return taken;
-  }
-
-  template <class T>
-  static constexpr int64_t bytes_of(int64_t count) {
-    return round_up(count * int64_t{sizeof(T)}, kAlignment);
-  }
-
- private:
-  static constexpr int64_t kAlignment = 64;
-  char* next_;
-};
 
 struct Operand {
   uint8_t const* codes;
@@ -79,50 +40,17 @@ struct Product {
   Operand b() const { return {p.b_codes, p.b_stride, p.b_scales}; }
 };
 
-// Writes rows x columns of D from fp32 sums.
-void store(Product const& product, float const* sums, int64_t ld, int64_t row, int64_t rows, int64_t column,
-           int64_t columns, float unscale, float* bias_scratch) {
-  fp4aot_gemm_params const& p = product.p;
-  int64_t const size = element_bytes(p.d_dtype), bias_size = element_bytes(p.bias_dtype);
-  float const* bias = nullptr;
-  if (p.bias != nullptr) {
-    product.kernel.load_row[p.bias_dtype - 1](static_cast<char const*>(p.bias) + column * bias_size, columns,
-                                              bias_scratch);
-    bias = bias_scratch;
-  }
-  StoreRow const store_row = product.kernel.store_row[p.d_dtype - 1];
-  for (int64_t r = 0; r < rows; ++r) {
-    void* const to = static_cast<char*>(p.d) + ((row + r) * p.d_stride + column) * size;
-    store_row(sums + r * ld, columns, unscale, product.alpha, bias, to);
-  }
-}
-
-template <class Body>
-void run(Product const& product, int64_t items, Body const& body) {
-  if (product.threads > 1) return parallel_for(items, body);
-  for (int64_t item = 0; item < items; ++item) body(item);
-}
-
-int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 void multiply_blocked(Product const& product) {
   fp4aot_gemm_params const& p = product.p;
   KernelTable const& kernel = product.kernel;
-  // Equal heights; then smaller tiles, until there are a few for each thread.
-  int64_t height = round_up(divide_up(p.m, divide_up(p.m, kMSuper)), 4), width = kNTile;
-  auto const items = [&] { return divide_up(p.m, height) * divide_up(p.n, width); };
-  while (product.threads > 1 && width > kNTileMin && items() < 4 * product.threads) width /= 2;
-  while (product.threads > 1 && height > kMBlock && items() < 2 * product.threads) height = round_up(height / 2, 4);
-
+  TileSize const tile = tile_size(p.m, p.n, product.threads);
   constexpr int64_t kScales = std::max(kNTile, kMBlock) * kKBlock / kNvfp4Vector + kScaleSlack;
   constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) +
                                Scratch::bytes_of<float>(kMBlock * kKBlock) +
                                Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
                                Scratch::bytes_of<uint8_t>(kScales);
-  int64_t const tiles_down = divide_up(p.m, height);
-  run(product, items(), [&](int64_t item) {
-    int64_t const row = item % tiles_down * height, column = item / tiles_down * width;
-    int64_t const rows = std::min(height, p.m - row), columns = std::min(width, p.n - column);
+  for_each_item(product.threads, tile.items(p.m, p.n), [&](int64_t item) {
+    auto const [row, column, rows, columns] = tile.region(item, p.m, p.n);
     int64_t const padded = round_up(columns, kernel.tile_columns);
     Scratch scratch(kScratch);
     float* const panels = scratch.take<float>(kNTile * kKBlock);
@@ -141,7 +69,7 @@ void multiply_blocked(Product const& product) {
         kernel.multiply(a, count, panels, padded, kc, k0 == 0, sums + r * padded, padded);
       }
     }
-    store(product, sums, padded, row, rows, column, columns, product.unscale, bias);
+    store_tile(p, kernel, product.alpha, product.unscale, sums, padded, {row, column, rows, columns}, bias);
   });
 }
 
@@ -156,7 +84,7 @@ void multiply_streaming(Product const& product) {
                                Scratch::bytes_of<float>(kStreamRows * kStreamKBlock / 4) +
                                Scratch::bytes_of<float>(kStreamRows * kStreamColumns) +
                                Scratch::bytes_of<float>(kStreamColumns) + Scratch::bytes_of<uint8_t>(kScales);
-  run(product, divide_up(p.n, width), [&](int64_t item) {
+  for_each_item(product.threads, divide_up(p.n, width), [&](int64_t item) {
     int64_t const column = item * width, columns = std::min(width, p.n - column);
     Scratch scratch(kScratch);
     int8_t* const a = scratch.take<int8_t>(kStreamRows * kStreamKBlock);
@@ -174,22 +102,20 @@ void multiply_streaming(Product const& product) {
         kernel.stream[product.format][p.m - 1](a, a_scales, b, count, kc, sums + c, columns);
       }
     }
-    store(product, sums, columns, 0, p.m, column, columns, product.unscale / 4.0f, bias);
+    store_tile(p, kernel, product.alpha, product.unscale / 4.0f, sums, columns, {0, column, p.m, columns}, bias);
   });
 }
 
 template <Format kFormat>
 void gemm(fp4aot_gemm_params const& p) {
   if (p.m == 0 || p.n == 0) return;
-  // In floating point, because the number may be beyond int64.
-  bool const serial = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) < kSerialProducts;
   Product const product{p,
                         kernels(),
                         static_cast<int>(kFormat),
                         kVector<kFormat>,
                         p.alpha ? *p.alpha : 1.0f,
                         kUnscale<kFormat>,
-                        serial ? 1 : thread_count()};
+                        threads_for(p.m, p.n, p.k)};
   if (p.m <= kStreamRows) {
     multiply_streaming(product);
   } else {

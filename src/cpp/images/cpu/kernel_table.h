@@ -68,6 +68,9 @@ struct KernelTable {
   // rows x kc -> integers [rows][kc] and scales [rows][kc / 32][8], for stream.
   void (*prepare_stream[2])(Block const& a, int64_t rows, int64_t kc, int8_t* out, float* scales);
   StreamKernel stream[2][kStreamRows];  // by rows of A - 1
+  // `count` tiles of prepared weights (w4a16_layout.h) one after another -> 16 rows of canonical codes and scale bytes.
+  void (*unprepare[2])(uint8_t const* tiles, int64_t count, uint8_t* codes, int64_t stride, uint8_t* scales,
+                       int64_t scale_stride);
   StoreRow store_row[3];
   void (*load_row[3])(void const* x, int64_t n, float* out);
 };

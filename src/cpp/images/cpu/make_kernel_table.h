@@ -6,6 +6,7 @@
 
 #include "kernels/gemm/cpu.h"
 #include "kernels/gemm/cpu_stream.h"
+#include "kernels/gemm/cpu_w4a16.h"
 #include "kernels/quantize/cpu.h"
 #include "kernels/quantize/cpu_fused.h"
 
@@ -31,6 +32,7 @@ constexpr KernelTable make_kernel_table(char const* name, std::integer_sequence<
       multiply<V>,
       {prepare_stream<V, kNv>, prepare_stream<V, kMx>},
       {{stream<V, kNv, kRows + 1>...}, {stream<V, kMx, kRows + 1>...}},
+      {unprepare<V, kNv>, unprepare<V, kMx>},
       {store_row<V, Bf16>, store_row<V, Fp16>, store_row<V, float>},
       {load_row<V, Bf16>, load_row<V, Fp16>, load_row<V, float>},
   };
