@@ -9,9 +9,9 @@ from .quantize import VECTOR
 # those of the odd k's code).
 CODE_BITS = [
     ((6, 7, 8, 15), (22, 23, 24, 31)),
-    ((3, 4, 5, 12), (19, 20, 21, 28)),
     ((0, 1, 2, 9), (16, 17, 18, 25)),
-    ((10, 11, 13, 14), (26, 27, 29, 30)),
+    ((10, 11, 12, 19), (26, 27, 28, 3)),
+    ((4, 5, 14, 13), (20, 21, 30, 29)),
 ]
 
 
@@ -32,13 +32,10 @@ def encode_scale(byte: int, format: str) -> int:
     return (exponent + 22) * 8 + int(eighths)
 
 
-def scale_bits(row: int, block: int, format: str) -> tuple[int, list[int]]:
-    """Which word of a tile's scales holds (row, block), and the bits of it from the byte's bit 0 up."""
-    lower = row >= 8
-    if format == "mxfp4":  # bytes: (block 0, row g), (block 0, row g + 8), (block 1, row g), (block 1, row g + 8)
-        return row % 8, [8 * (2 * block + lower) + bit for bit in range(8)]
-    first = 16 * lower + 4  # bits 11..4 of a half of the word; the odd steps' are there after a rotation left by 8
-    return row % 8 * 2 + block // 2, [(first + bit - 8 * (block % 2)) % 32 for bit in range(8)]
+def scale_byte(row: int, block: int, format: str) -> int:
+    """Which byte of a tile's scales is that of (row, block): pairs of rows g and g + 8, block after block."""
+    blocks = 64 // VECTOR[format]
+    return (row % 8) * 2 * blocks + 2 * block + row // 8
 
 
 def prepare(codes: np.ndarray, scales: np.ndarray, format: str) -> np.ndarray:
@@ -55,9 +52,9 @@ def prepare(codes: np.ndarray, scales: np.ndarray, format: str) -> np.ndarray:
             lane = row % 8 * 4 + column % 8 // 2
             register = (row >= 8) + 2 * (column % 16 >= 8)
             for bit, to in enumerate(CODE_BITS[register][column % 2]):
-                words[:, :, 4 * lane + column // 16] |= (padded[row::16, column::64] >> bit & 1) << to
+                words[:, :, 32 * (column // 16) + lane] |= (padded[row::16, column::64] >> bit & 1) << to
         for block in range(64 // VECTOR[format]):
-            word, bits = scale_bits(row, block, format)
-            for bit, to in enumerate(bits):
-                words[:, :, 128 + word] |= (encoded[row::16, block :: 64 // VECTOR[format]] >> bit & 1) << to
+            at = scale_byte(row, block, format)
+            byte = encoded[row::16, block :: 64 // VECTOR[format]]
+            words[:, :, 128 + at // 4] |= byte << 8 * (at % 4)
     return words.astype("<u4").view(np.uint8).reshape(-1)

@@ -34,12 +34,11 @@ void prepare_tile(fp4aot_w4a16_weights_params const& p, int64_t row0, int64_t k0
   std::memcpy(tile, words, sizeof words);
 
   constexpr int kVec = kVector<kFormat>;
-  uint32_t scales[w4a16_scale_bytes(kFormat) / 4] = {};
+  uint8_t scales[w4a16_scale_bytes(kFormat)] = {};
   for (int row = 0; row < rows; ++row) {
     for (int block = 0; block * kVec < count; ++block) {
       uint8_t const byte = *scale_at(p, row0 + row, k0 / kVec + block, p.k / kVec);
-      scales[w4a16_scale_word(kFormat, row, block)] |=
-          w4a16_place_scale(w4a16_encode_scale(kFormat, byte), w4a16_scale_rotation(kFormat, row, block));
+      scales[w4a16_scale_byte(kFormat, row, block)] = w4a16_encode_scale(kFormat, byte);
     }
   }
   std::memcpy(tile + kW4a16CodeBytes, scales, sizeof scales);

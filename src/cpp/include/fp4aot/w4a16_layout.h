@@ -5,22 +5,22 @@
 // [row tile][k tile], each contiguous: 512 bytes of codes, then the scales, 64 bytes (NVFP4) or 32 (MXFP4). All words are
 // 32 bits, little endian.
 //
-// Codes: a tile's word 4 * lane + step holds the eight codes that lane (0..31) of a warp needs for the A operand of
-// mma.m16n8k16 (and of wgmma with A in registers) at k step 0..3, 16 k each. With g = lane / 4 and t = lane % 4, its four
-// registers hold, an even k in the low half and the next in the high half, which is one byte of canonical codes each:
+// Codes: with g = lane / 4 and t = lane % 4 of a warp, a tile's word 32 * step + lane holds the eight codes of k
+// 16 * step .. 16 * step + 15 that the lane needs for the A operand of mma.m16n8k16 (and of wgmma with A in registers).
+// Its four registers hold, an even k in the low half and the next in the high half, which is one byte of canonical codes:
 //   register   0: row g, k = 2t, 2t + 1   1: row g + 8, the same k   2: row g, k = 2t + 8, 2t + 9   3: row g + 8, those k
+// Four words, 16 bytes, are rows g and g + 8 of one NVFP4 block. A kernel that is free to order k as it likes loads those
+// of block t in lane 4g + t, all it needs for four products with one scale a row.
 // Which bit of the word each bit of the four bytes becomes is kW4a16CodeBit: chosen so that few instructions make
 // bfloat16 pairs. A bfloat16 whose sign is a code's bit 3 and whose bits 8..6 are the code's bits 2..0 is its value times
-// 2^-126; register 0 is in place, 1 is 3 bits to the right and 2 is 6; 3 has the bits that were left.
+// 2^-126. So it stands for register 0 in the word, for 1 in the word shifted left by 6, for 2 in the word rotated right
+// by 4; for 3 in the word shifted left by 2, but bit 8, which is in the word shifted right by 6.
 //
-// Scales: four bytes a word, each rotated left by w4a16_scale_rotation.
-//   NVFP4   word 2 * (row % 8) + step / 2: rows g and g + 8, steps 2i and 2i + 1. The even step's bytes are bits 11..4 of
-//           the halves (row g low, g + 8 high); the odd step's are there after a rotation of the word by a byte. A byte
-//           is the e4m3 scale re-encoded with 5 exponent bits (bias 22) and 3 of mantissa, all normal: 2^(e - 22) * (1 + m
-//           / 8), 0x00 = zero, 0xFF = NaN. In those bits of a bfloat16 with 111 above: scale * 2^119 (and zero as 2^97);
-//           in bits 14..7 of a half-precision number: scale * 2^7.
-//   MXFP4   word row % 8: (block 0, row g), (block 0, row g + 8), (block 1, row g), (block 1, row g + 8), from the low
-//           byte up; the ue8m0 bytes as they are.
+// Scales: byte (row % 8) * 2 * blocks + 2 * block + row / 8, of the 4 (NVFP4) or 2 (MXFP4) blocks of a row.
+//   NVFP4   a byte is the e4m3 scale re-encoded with 5 exponent bits (bias 22) and 3 of mantissa, all normal:
+//           2^(e - 22) * (1 + m / 8), 0x00 = zero, 0xFF = NaN. In bits 11..4 of a bfloat16 with 111 above: scale * 2^119
+//           (and zero as 2^97); in bits 14..7 of a half-precision number: scale * 2^7.
+//   MXFP4   the ue8m0 bytes as they are.
 #ifndef FP4AOT_W4A16_LAYOUT_H_
 #define FP4AOT_W4A16_LAYOUT_H_
 
@@ -63,17 +63,16 @@ FP4AOT_HOST_DEVICE constexpr int64_t w4a16_prepared_bytes(Format format, int64_t
 
 // The word of a tile's codes that has (row, k), and which of its four bytes of canonical codes; row 0..15, k 0..63.
 FP4AOT_HOST_DEVICE constexpr int w4a16_code_word(int row, int k) {
-  int const lane = row % 8 * 4 + k % 8 / 2;
-  return lane * (kW4a16TileK / kW4a16StepK) + k / kW4a16StepK;
+  return k / kW4a16StepK * 32 + row % 8 * 4 + k % 8 / 2;
 }
 FP4AOT_HOST_DEVICE constexpr int w4a16_code_register(int row, int k) { return row / 8 + k % kW4a16StepK / 8 * 2; }
 
 // [register][bit of its byte of canonical codes, low nibble = even k] -> bit of the word.
 inline constexpr uint8_t kW4a16CodeBit[4][8] = {
     {6, 7, 8, 15, 22, 23, 24, 31},
-    {3, 4, 5, 12, 19, 20, 21, 28},
     {0, 1, 2, 9, 16, 17, 18, 25},
-    {10, 11, 13, 14, 26, 27, 29, 30},
+    {10, 11, 12, 19, 26, 27, 28, 3},
+    {4, 5, 14, 13, 20, 21, 30, 29},
 };
 
 // The bits of the four bytes (register 0 lowest) that packing moves left by `distance`, which may be negative.
@@ -119,22 +118,10 @@ FP4AOT_HOST_DEVICE Word w4a16_unpack_codes(Word word) {
 
 // Scales --------------------------------------------------------------------------------------------------------
 
-// The word of a tile's scales that has (row, block), and how far left its byte is rotated there; row 0..15, block 0..3
-// (NVFP4) or 0..1 (MXFP4).
-FP4AOT_HOST_DEVICE constexpr int w4a16_scale_word(Format format, int row, int block) {
-  return format == Format::kNvfp4 ? row % 8 * 2 + block / 2 : row % 8;
-}
-FP4AOT_HOST_DEVICE constexpr int w4a16_scale_rotation(Format format, int row, int block) {
-  return format == Format::kNvfp4 ? (row / 8 * 16 + 4 + block % 2 * 24) % 32 : row / 8 * 8 + block * 16;
-}
-
-// A scale byte as it stands in its word, to be OR-ed with the others; and back.
-FP4AOT_HOST_DEVICE constexpr uint32_t w4a16_place_scale(uint8_t byte, int rotation) {
-  return static_cast<uint32_t>(byte) << rotation |
-         (rotation > 24 ? static_cast<uint32_t>(byte) >> (32 - rotation) : 0u);
-}
-FP4AOT_HOST_DEVICE constexpr uint8_t w4a16_take_scale(uint32_t word, int rotation) {
-  return static_cast<uint8_t>(word >> rotation | (rotation > 24 ? word << (32 - rotation) : 0u));
+// The byte of a tile's scales for (row, block); row 0..15, block 0..3 (NVFP4) or 0..1 (MXFP4).
+FP4AOT_HOST_DEVICE constexpr int w4a16_scale_byte(Format format, int row, int block) {
+  int const blocks = kW4a16TileK / w4a16_vector(format);
+  return row % 8 * 2 * blocks + 2 * block + row / 8;
 }
 
 // e4m3 -> the prepared byte. A byte with bit 7 set is no scale and becomes NaN.
