@@ -13,34 +13,86 @@ products complete: as late as they may (lazy), at once (eager), or at random (fr
 import argparse
 import dataclasses
 import json
+import re
 import sys
 import tempfile
 import typing
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
 
-import c_abi  # noqa: E402  (through the line above)
+import reference  # noqa: E402  (through the line above)
 
 from ptxsim import build, gemm_problems, problems, quantize_problems  # noqa: E402  (through the line above)
+from ptxsim.session import DTYPES  # noqa: E402
 from ptxsim.worker import Report, Worker  # noqa: E402
 
+PROBLEMS = {
+    "quantize_nvfp4": quantize_problems.Quantize,
+    "quantize_mxfp4": quantize_problems.Quantize,
+    "silu_mul_quantize_nvfp4": quantize_problems.Quantize,
+    "silu_mul_quantize_mxfp4": quantize_problems.Quantize,
+    "rmsnorm_quantize_nvfp4": quantize_problems.Quantize,
+    "dequantize_nvfp4": quantize_problems.Dequantize,
+    "dequantize_mxfp4": quantize_problems.Dequantize,
+    "nvfp4_global_scale": problems.GlobalScale,
+    "swizzle_scales": problems.ScaleLayout,
+    "unswizzle_scales": problems.ScaleLayout,
+    "gemm_nvfp4": gemm_problems.Gemm,
+    "gemm_mxfp4": gemm_problems.Gemm,
+}
+CHOICES = {
+    "dtype": tuple(DTYPES),
+    "bias": tuple(DTYPES),
+    "kind": ("normal", "wide", "special"),
+    "layout": ("swizzled", "linear"),
+    "rounding": ("ceil", "floor"),
+}
+SIZES = ("rows", "columns", "m", "n", "k")
+NOT_READY = 2  # the exit code when nothing could be run
 
-def problem_type(op: str) -> type:
-    if op.startswith("gemm"):
-        return gemm_problems.Gemm
-    if op.startswith("dequantize"):
-        return quantize_problems.Dequantize
-    if "quantize" in op:
-        return quantize_problems.Quantize
-    return problems.GlobalScale if op == "nvfp4_global_scale" else problems.ScaleLayout
+
+def whole(minimum: int, multiple: int = 1) -> Callable[[str], int]:
+    """Reads integers from minimum on."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < minimum or value % multiple:
+            kind = "a positive multiple" if multiple > 1 else f"an integer >= {minimum}"
+            raise argparse.ArgumentTypeError(f"{value} is not {kind}{f' of {multiple}' if multiple > 1 else ''}")
+        return value
+
+    read.__name__ = "int"  # argparse's word for what it cannot read
+    return read
+
+
+def pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
+def reader(op: str, name: str, types: tuple[type, ...]) -> Callable:
+    """What reads the field's value. Whatever else the library refuses, it says so itself."""
+    if name == "only":
+        return pattern
+    if name == "k" and op != "nvfp4_global_scale":
+        return whole(1, 32 if op.startswith("gemm") else reference.VECTOR[problems.format_of(op)])
+    if int in types:
+        return whole(1 if name in SIZES else 0)
+    return float if float in types else str
 
 
 def parse_problem(op: str, words: list[str]) -> object:
     """The op's problem from --field value words; flags need no value."""
-    kind = problem_type(op)
-    parser = argparse.ArgumentParser(prog=f"python -m tests.ptxsim run --op {op}")
+    kind = PROBLEMS[op]
+    parser = argparse.ArgumentParser(prog=f"python -m tests.ptxsim run --image IMAGE --op {op}")
     types = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         if field.name == "op":
@@ -49,10 +101,12 @@ def parse_problem(op: str, words: list[str]) -> object:
         if types[field.name] is bool:
             parser.add_argument(option, dest=field.name, action="store_true")
             continue
-        scalar = next(t for t in (int, float, str) if t in (types[field.name], *typing.get_args(types[field.name])))
         required = field.default is dataclasses.MISSING
-        parser.add_argument(option, dest=field.name, type=scalar, required=required,
-                            default=None if required else field.default)  # fmt: skip
+        parser.add_argument(
+            option, dest=field.name, required=required, default=None if required else field.default,
+            type=reader(op, field.name, (types[field.name], *typing.get_args(types[field.name]))),
+            choices=CHOICES.get(field.name),
+        )  # fmt: skip
     return kind(op=op, **vars(parser.parse_args(words)))
 
 
@@ -98,27 +152,37 @@ def run(image: str, problem: object, ptx: Path | None, completion: str, seed: in
 
 
 def main(words: list[str]) -> int:
+    help_wanted = "-h" in words or "--help" in words
+    if not help_wanted and not build.images():
+        print("no build folder with an image for GPUs: build the wheel here, or set FP4AOT_BUILD_DIR", file=sys.stderr)
+        return NOT_READY
+    built = build.images()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      prog="python -m tests.ptxsim")  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
     listing = commands.add_parser("list", help="images that were built, their ops and tactics")
-    listing.add_argument("--image", choices=build.images())
-    running = commands.add_parser("run", help="one call of an op", add_help=False)
-    running.add_argument("--image", required=True, choices=build.images())
-    running.add_argument("--op", required=True, choices=list(c_abi.OPS))
+    listing.add_argument("--image", choices=built)
+    running = commands.add_parser("run", help="one call of an op; with --op and --help, its options", add_help=False)
+    running.add_argument("--image", required=not help_wanted, choices=built)
+    running.add_argument("--op", required=not help_wanted, choices=list(PROBLEMS))
     running.add_argument("--ptx", type=Path)
     running.add_argument("--completion", choices=("lazy", "eager", "random"), default="lazy")
-    running.add_argument("--schedule-seed", type=int, default=0)
+    running.add_argument("--schedule-seed", type=whole(0), default=0)
     options, rest = parser.parse_known_args(words)
-    if not build.images():
-        print("no build folder with an image for GPUs: build the wheel here, or set FP4AOT_BUILD_DIR", file=sys.stderr)
-        return 2
     if options.command == "list":
         parser.parse_args(words)  # nothing may be left over
-        return max(show(image) for image in build.images() if options.image in (None, image))
+        return max(show(image) for image in built if options.image in (None, image))
+    if options.op is None:
+        running.print_help()
+        return 0
     problem = parse_problem(options.op, rest)
     return run(options.image, problem, options.ptx, options.completion, options.schedule_seed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (AssertionError, OSError, pytest.skip.Exception, pytest.fail.Exception) as failure:
+        # What building the simulator or the image needs and did not find or could not write.
+        print(f"python -m tests.ptxsim: {failure}", file=sys.stderr)
+        sys.exit(NOT_READY)

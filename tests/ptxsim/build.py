@@ -39,7 +39,9 @@ def cuda_image_names() -> tuple[str, ...]:
 def build_folder() -> Path | None:
     """The CMake build folder that the images come from; None if there is none."""
     if chosen := os.environ.get("FP4AOT_BUILD_DIR"):
-        return Path(chosen).absolute()
+        folder = Path(chosen).absolute()
+        assert (folder / "build.ninja").exists(), f"FP4AOT_BUILD_DIR={chosen} is no build folder: it has no build.ninja"
+        return folder
     made = [path.parent for path in (ROOT / "build").glob("*/build.ninja") if any(path.parent.glob("lib/libfp4aot.so"))]
     made = [path for path in made if any(path.glob("CMakeFiles/fp4aot_*.dir/src/cpp/images/*/*.cu.o"))]
     return max(made, key=lambda path: (path / "build.ninja").stat().st_mtime, default=None)
@@ -98,18 +100,23 @@ def output_folder() -> Path:
     return Path(os.environ.get("PTXSIM_BUILD_DIR") or ROOT / "build" / "ptxsim").absolute()
 
 
+def build_tools() -> list[object]:
+    """cmake and ninja: this environment's own, else those on PATH."""
+    own = [Path(sys.executable).with_name(name) for name in ("cmake", "ninja")]
+    found = [path if path.exists() else shutil.which(path.name) for path in own]
+    installed.need(all(found), "no cmake or ninja: pip install -r tests/requirements.txt")
+    return found
+
+
 @functools.cache
 def simulator() -> Path:
     """libptxsim.so, built if it is not up to date."""
     if ready := os.environ.get("PTXSIM_LIBRARY"):
+        assert Path(ready).exists(), f"PTXSIM_LIBRARY={ready} does not exist"
         return Path(ready).absolute()
     cuda = cuda_includes()
     installed.need(cuda, "no CUDA headers: set CUDA_HOME, or pip install nvidia-cuda-runtime nvidia-cuda-cccl")
-    cmake = Path(sys.executable).with_name("cmake")
-    cmake = cmake if cmake.exists() else shutil.which("cmake")
-    ninja = Path(sys.executable).with_name("ninja")
-    ninja = ninja if ninja.exists() else shutil.which("ninja")
-    installed.need(cmake and ninja, "no cmake or ninja: pip install -r tests/requirements.txt")
+    cmake, ninja = build_tools()
     folder = output_folder() / "simulator"
     includes = ";".join(map(str, cuda))
     installed.run(cmake, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-S", HERE, "-B", folder,
@@ -123,13 +130,17 @@ def _link_to(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
-def _folder_with(library: Path, ptx: list[Path], folder: Path) -> Path:
-    """A folder from which core loads the library, with the PTX it is to run, and from which it gets its driver."""
+def folder_with(library: Path, ptx: list[Path], folder: Path, with_core: bool = True) -> Path:
+    """A folder from which core loads the library, with the PTX it is to run, and from which it gets its driver.
+
+    Without core: for libraries that call the CUDA runtime themselves.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     # One file under three names is one library, and one device, in a process.
     for name in ("libptxsim.so", "libcuda.so.1", "libnvidia-ml.so.1"):
         _link_to(folder / name, simulator())
-    _link_to(folder / "libfp4aot.so", core_library())
+    if with_core:
+        _link_to(folder / "libfp4aot.so", core_library())
     if library.parent != folder:
         _link_to(folder / library.name, library)
     Path(f"{folder / library.name}.ptx-list").write_text("".join(f"{path}\n" for path in ptx))
@@ -146,7 +157,7 @@ def simulated_image(image: str) -> Path:
     installed.run(installed.compiler(), "-shared", "-o", partial, *objects(image), simulator(),
                   "-Wl,-rpath,$ORIGIN", "-Wl,-z,nodelete,--no-undefined", f"-Wl,-soname,{library.name}")  # fmt: skip
     partial.replace(library)
-    return _folder_with(library, ptx_files(image), folder)
+    return folder_with(library, ptx_files(image), folder)
 
 
 def mutated_image(image: str, edited: dict[Path, str], folder: Path) -> Path:
@@ -159,16 +170,18 @@ def mutated_image(image: str, edited: dict[Path, str], folder: Path) -> Path:
             path, text = folder / f"{index}-{path.name}", edited[path]
             path.write_text(text)
         files.append(path)
-    return _folder_with(library, files, folder)
+    return folder_with(library, files, folder)
 
 
 def environment(image: str, folder: Path) -> dict[str, str]:
-    """Variables of a process that is to see the virtual GPU."""
+    """Variables of a process that is to see the virtual GPU; without FP4AOT_CORE if the folder has no core."""
     variables = dict(os.environ)
-    for name in ("CUDA_VISIBLE_DEVICES", "FP4AOT_FORCE_IMAGE"):
+    for name in ("CUDA_VISIBLE_DEVICES", "FP4AOT_FORCE_IMAGE", "FP4AOT_CORE"):
         variables.pop(name, None)
     variables.update(
-        FP4AOT_SIM=image, FP4AOT_IMAGE_DIR=str(folder), FP4AOT_CORE=str(folder / "libfp4aot.so"),
+        FP4AOT_SIM=image, FP4AOT_IMAGE_DIR=str(folder),
         LD_LIBRARY_PATH=os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH")])),
     )  # fmt: skip
+    if (folder / "libfp4aot.so").exists():
+        variables["FP4AOT_CORE"] = str(folder / "libfp4aot.so")
     return variables

@@ -150,6 +150,7 @@ class Results:
     def check(self, case: Case) -> Report:
         report = self.report(case)
         print(f"{report.seconds:.2f} s in the simulator")
+        print(report.trace, end="")
         assert not report.error, report.error
         return report
 

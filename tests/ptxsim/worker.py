@@ -29,6 +29,7 @@ class Report:
 
     seconds: float = 0.0
     error: str = ""  # empty: right results, no findings
+    trace: str = ""  # where an exception came from
     findings: list[dict] = field(default_factory=list)
     outputs: dict[str, np.ndarray] = field(default_factory=dict)
     counts: list[dict] = field(default_factory=list)
@@ -92,10 +93,10 @@ def run_problem(session, problem, keep_outputs: bool, completion: str, seed: int
             report.outputs = outputs
         problem.check(outputs)
     except AssertionError as error:
-        report.error = str(error) or "an assertion"
+        report.error = str(error) or f"not so: {traceback.extract_tb(error.__traceback__)[-1].line}"
         report.findings = getattr(error, "findings", [])
-    except Exception:
-        report.error = traceback.format_exc()
+    except Exception as error:
+        report.error, report.trace = f"{type(error).__name__}: {error}", traceback.format_exc()
     report.counts = session.counts()
     session.clear()
     session.release()
