@@ -97,9 +97,11 @@ Tensor make_workspace(Params& params, fp4aot_status (*workspace_size)(Params con
 void define_quantize(torch::stable::detail::StableLibrary& library);
 void define_scales(torch::stable::detail::StableLibrary& library);
 void define_gemm(torch::stable::detail::StableLibrary& library);
+void define_w4a16(torch::stable::detail::StableLibrary& library);
 void implement_quantize(torch::stable::detail::StableLibrary& library);
 void implement_scales(torch::stable::detail::StableLibrary& library);
 void implement_gemm(torch::stable::detail::StableLibrary& library);
+void implement_w4a16(torch::stable::detail::StableLibrary& library);
 
 }  // namespace fp4aot::torch_binding
 

@@ -76,6 +76,7 @@ void implement(torch::stable::detail::StableLibrary& library) {
   fp4aot::torch_binding::implement_quantize(library);
   fp4aot::torch_binding::implement_scales(library);
   fp4aot::torch_binding::implement_gemm(library);
+  fp4aot::torch_binding::implement_w4a16(library);
 }
 
 }  // namespace
@@ -86,6 +87,7 @@ STABLE_TORCH_LIBRARY(fp4aot, library) {
   fp4aot::torch_binding::define_quantize(library);
   fp4aot::torch_binding::define_scales(library);
   fp4aot::torch_binding::define_gemm(library);
+  fp4aot::torch_binding::define_w4a16(library);
 }
 
 STABLE_TORCH_LIBRARY_IMPL(fp4aot, CPU, library) { implement(library); }

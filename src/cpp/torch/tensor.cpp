@@ -250,6 +250,14 @@ int32_t Tensor::float_dtype() const {
       dtype_, op_, name_, is_quantised(dtype_) ? " Convert it: .dequantize()." : " Convert it: .to(torch.bfloat16).");
 }
 
+int32_t Tensor::half_dtype() const {
+  int32_t const dtype = float_dtype();
+  if (dtype == FP4AOT_FP32) {
+    fail("is torch.float32; allowed are torch.bfloat16 and torch.float16. Convert it: .to(torch.bfloat16).");
+  }
+  return dtype;
+}
+
 void Tensor::check_codes() const {
   if (dtype_ == aoti_torch_dtype_uint8() || dtype_ == torch_dtype_e2m1x2()) return;
   fail("holds FP4 codes, two in a byte, and must be torch.uint8 or torch.float4_e2m1fn_x2; it is " +
@@ -266,6 +274,14 @@ void Tensor::check_contiguous() const {
     }
     expected *= sizes_[i];
   }
+}
+
+void Tensor::check_bytes() const {
+  if (dtype_ != aoti_torch_dtype_uint8()) {
+    fail("holds prepared weights and must be torch.uint8; it is " + dtype_text(dtype_) +
+         ". Prepare them first (prepare_w4a16_weights).");
+  }
+  check_contiguous();
 }
 
 void Tensor::check_scale_dtype(ScaleType type) const {

@@ -58,12 +58,14 @@ class Tensor {
   Matrix matrix() const;
 
   int32_t float_dtype() const;  // fp4aot_dtype of bfloat16, float16, float32
+  int32_t half_dtype() const;   // of bfloat16, float16
   void check_codes() const;     // uint8 or float4_e2m1fn_x2
   void check_scale_dtype(ScaleType type) const;
   void check_scales(ScaleType type) const;                        // dtype, contiguous
   void check_linear_scales(int64_t rows, int64_t columns) const;  // [*, columns] with those rows, or flat
   void check_float_scalar() const;                                // float32, one element
   void check_contiguous() const;
+  void check_bytes() const;  // uint8, contiguous: prepared weights
   void check_shape(int64_t const* sizes, int64_t dimensions) const;
   void check_device(fp4aot_device expected) const;
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from .runtime import default_tactic, image_name, info, list_tactics, preload, supports
     from .scales import nvfp4_global_scale, swizzle_scales, unswizzle_scales
+    from .w4a16 import PreparedWeight, gemm_w4a16_mxfp4, gemm_w4a16_nvfp4, prepare_w4a16_weights
 
     __version__: str
 
@@ -48,6 +49,7 @@ __all__ = [
     "LaunchError",
     "LoadError",
     "NoImageError",
+    "PreparedWeight",
     "TorchError",
     "UnsupportedError",
     "__version__",
@@ -56,6 +58,8 @@ __all__ = [
     "dequantize_nvfp4",
     "gemm_mxfp4",
     "gemm_nvfp4",
+    "gemm_w4a16_mxfp4",
+    "gemm_w4a16_nvfp4",
     "image_name",
     "info",
     "list_tactics",
@@ -63,6 +67,7 @@ __all__ = [
     "nvfp4_global_scale",
     "ops",
     "preload",
+    "prepare_w4a16_weights",
     "quantize_mxfp4",
     "quantize_nvfp4",
     "rmsnorm_quantize_nvfp4",

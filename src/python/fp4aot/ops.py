@@ -21,6 +21,9 @@ Conventions
     out
         Tensors to write into instead of new ones; they are returned. They must not overlap the inputs or each other in
         memory (nor may ``residual``): for NumPy arrays that is refused, for tensors the result is undefined.
+    prepared weights
+        Products with 16-bit activations (W4A16) take a :class:`PreparedWeight`: codes and scales in the order that the
+        kernels read, the same bytes on every device. Their alpha is ``1 / global_scale`` of the weights alone.
     pdl
         True launches with programmatic dependent launch (CUDA, compute capability 9.0 and newer; else ignored).
 
@@ -41,13 +44,18 @@ from .quantization import (
     silu_mul_quantize_nvfp4,
 )
 from .scales import nvfp4_global_scale, swizzle_scales, unswizzle_scales
+from .w4a16 import PreparedWeight, gemm_w4a16_mxfp4, gemm_w4a16_nvfp4, prepare_w4a16_weights
 
 __all__ = [
+    "PreparedWeight",
     "dequantize_mxfp4",
     "dequantize_nvfp4",
     "gemm_mxfp4",
     "gemm_nvfp4",
+    "gemm_w4a16_mxfp4",
+    "gemm_w4a16_nvfp4",
     "nvfp4_global_scale",
+    "prepare_w4a16_weights",
     "quantize_mxfp4",
     "quantize_nvfp4",
     "rmsnorm_quantize_nvfp4",

@@ -73,11 +73,31 @@ def info() -> dict[str, Any]:
     return result
 
 
-def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any) -> ctypes.Structure:
+_WITH_TACTICS = ("gemm_nvfp4", "gemm_mxfp4", "gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4")
+
+
+def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any, a_dtype: Any) -> ctypes.Structure:
     _loader.slot(op)
-    if not op.startswith("gemm_"):
-        raise ValueError(f"{op!r} has no tactics; the ops with tactics are gemm_nvfp4 and gemm_mxfp4.")
+    if op not in _WITH_TACTICS:
+        raise ValueError(f"{op!r} has no tactics; the ops with tactics are {', '.join(_WITH_TACTICS)}.")
     m, n, k = (_loader.integer(op, name, value) for name, value in (("m", m), ("n", n), ("k", k)))
+    if "w4a16" in op:
+        a_type, d_type = _dtype_codes(a_dtype, out_dtype)
+        return _loader.make_params(
+            op,
+            device=parse_device(device),
+            tactic=_abi.load().constants["FP4AOT_TACTIC_DEFAULT"],
+            m=m,
+            n=n,
+            k=k,
+            a_stride=k,
+            a_dtype=a_type,
+            d_stride=n,
+            d_dtype=d_type,
+            bias_dtype=d_type,
+        )
+    if a_dtype is not None:
+        raise ValueError(f"{op} has FP4 activations and takes no a_dtype.")
     padded_k = -(-k // (16 if op == "gemm_nvfp4" else 32))
     padded_k = (padded_k + 3) // 4 * 4
     dtype = dtype_code("bfloat16" if out_dtype is None else out_dtype)
@@ -98,6 +118,16 @@ def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any
     )
 
 
+def _dtype_codes(a_dtype: Any, out_dtype: Any) -> tuple[int, int]:
+    """Of W4A16 activations and of the output: what is not given is as the other, and bfloat16 if that cannot be."""
+    given = dtype_code("bfloat16" if out_dtype is None else out_dtype)
+    if a_dtype is not None:
+        activations = dtype_code(a_dtype)
+        return activations, activations if out_dtype is None else given
+    constants = _abi.load().constants
+    return constants["FP4AOT_BF16"] if given == constants["FP4AOT_FP32"] else given, given
+
+
 def dtype_code(dtype: Any) -> int:
     """fp4aot_dtype of "bfloat16", torch.float16, numpy.float32, …"""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
@@ -109,14 +139,15 @@ def dtype_code(dtype: Any) -> int:
 
 
 def list_tactics(
-    op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None
+    op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None, a_dtype: Any = None
 ) -> list[tuple[int, str]]:
     """The tactics (kernel x run-time choice) of ``op`` that are valid for the shape, as (number, name).
 
     Give a number as ``tactic=`` to :func:`fp4aot.gemm_nvfp4`; numbers are stable within an ABI major and belong to one
-    image. ``out_dtype`` None means bfloat16. Ops or images without a choice give an empty list.
+    image. ``out_dtype`` None means bfloat16. ``a_dtype`` is the activations' dtype of a W4A16 op; None means
+    ``out_dtype``, bfloat16 where that is float32. Ops or images without a choice give an empty list.
     """
-    params = _gemm_params(op, m, n, k, device, out_dtype)
+    params = _gemm_params(op, m, n, k, device, out_dtype, a_dtype)
     lib, slot = _loader.library(), _loader.slot(op)
     count = ctypes.c_size_t(0)
     _loader.check(lib.fp4aot_list_tactics(slot, ctypes.byref(params), None, ctypes.byref(count)))
@@ -130,9 +161,11 @@ def list_tactics(
     return tactics
 
 
-def default_tactic(op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None) -> int:
+def default_tactic(
+    op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None, a_dtype: Any = None
+) -> int:
     """The tactic that ``tactic=0`` chooses for the shape."""
-    params = _gemm_params(op, m, n, k, device, out_dtype)
+    params = _gemm_params(op, m, n, k, device, out_dtype, a_dtype)
     tactic = ctypes.c_int32()
     _loader.check(_loader.library().fp4aot_default_tactic(_loader.slot(op), ctypes.byref(params), ctypes.byref(tactic)))
     return tactic.value

@@ -6,109 +6,64 @@ They refuse what the ops refuse as far as shapes, dtypes and devices tell, so th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_NVFP4 = (16, torch.float8_e4m3fn)
-_MXFP4 = (32, torch.float8_e8m0fnu)
-_LINEAR = 1
-_FLOATS = (torch.bfloat16, torch.float16, torch.float32)
-_CODES = (torch.uint8, torch.float4_e2m1fn_x2)
-
-Format = tuple[int, torch.dtype]
-Fake = Callable[..., Any]
-
-
-def swizzled_shape(rows: int, columns: int) -> tuple[int, int]:
-    """Shape of a swizzled scale buffer for ``rows`` x ``columns`` block scales."""
-    return (rows + 127) // 128 * 128, (columns + 3) // 4 * 4
-
-
-def _require(condition: Any, op: str, *text: object) -> None:
-    torch._check_value(condition, lambda: f"{op}: " + "".join(map(str, text)))
-
-
-def _rows(shape: torch.Size) -> int:
-    rows = 1
-    for size in shape[:-1]:
-        rows = rows * size
-    return rows
-
-
-def _check_matrix(op: str, name: str, tensor: Tensor) -> None:
-    _require(tensor.dim() >= 1, op, name, " is a scalar; it must have at least one dimension, [rows, columns].")
-    _require(
-        tensor.dim() <= 64, op, name, f" has {tensor.dim()} dimensions; at most 64. Reshape it to [rows, columns]."
-    )
-
-
-def _check_float(op: str, name: str, dtype: torch.dtype, fix: str = "") -> None:
-    text = f" is {dtype}; allowed are torch.bfloat16, torch.float16 and torch.float32.{fix}"
-    _require(dtype in _FLOATS, op, name, text)
-
-
-def _check_dtype(op: str, name: str, tensor: Tensor, allowed: tuple[torch.dtype, ...]) -> None:
-    _require(tensor.dtype in allowed, op, name, f" is {tensor.dtype}; it must be {' or '.join(map(str, allowed))}.")
-
-
-def _check_shape(op: str, name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    same = tensor.dim() == len(shape)
-    _require(same, op, name, f" has {tensor.dim()} dimensions; it must have {len(shape)}.")
-    for size, expected in zip(tensor.shape, shape, strict=True):
-        _require(size == expected, op, name, " has shape ", list(tensor.shape), "; it must be ", list(shape), ".")
-
-
-def _check_device(op: str, name: str, tensor: Tensor, first: Tensor) -> None:
-    text = f" is on {tensor.device}, but the first tensor is on {first.device}. All tensors must be on one device."
-    _require(tensor.device == first.device, op, name, text)
-
-
-def _check_scalar(op: str, name: str, tensor: Tensor | None, first: Tensor) -> None:
-    if tensor is not None:
-        _check_device(op, name, tensor, first)
-        _check_dtype(op, name, tensor, (torch.float32,))
-        _require(tensor.numel() == 1, op, name, " must be one float32 value, a tensor of one element.")
-
-
-def _check_k(op: str, k: int, multiple: int) -> None:
-    _require(k >= multiple, op, "k = ", k, f" is not allowed; it must be at least {multiple}. Pad k with zeros.")
-    text = f" is not allowed; it must be a multiple of {multiple}. Pad k with zeros."
-    _require(k % multiple == 0, op, "k = ", k, text)
+from . import torch_fakes_w4a16
+from ._fake_checks import (
+    CODES,
+    LINEAR,
+    MXFP4,
+    NVFP4,
+    Fake,
+    Format,
+    check_bias,
+    check_device,
+    check_dtype,
+    check_float,
+    check_k,
+    check_matrix,
+    check_n,
+    check_scalar,
+    check_shape,
+    require,
+    row_count,
+    swizzled_shape,
+)
 
 
 def _quantized(
     op: str, fmt: Format, halves: int, input: Tensor, layout: int, global_scale: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     vector, dtype = fmt
-    _check_matrix(op, "input", input)
-    _check_float(op, "input", input.dtype, " Convert it: .to(torch.bfloat16).")
+    check_matrix(op, "input", input)
+    check_float(op, "input", input.dtype, " Convert it: .to(torch.bfloat16).")
     width = input.shape[-1]
     text = " columns; it must have 2 * K, the gate and then the up half."
-    _require(width % halves == 0, op, "input has ", width, text)
+    require(width % halves == 0, op, "input has ", width, text)
     k = width // halves
-    _check_k(op, k, vector)
-    _check_scalar(op, "global_scale", global_scale, input)
+    check_k(op, k, vector)
+    check_scalar(op, "global_scale", global_scale, input)
     codes = input.new_empty((*input.shape[:-1], k // 2), dtype=torch.uint8)
-    if layout == _LINEAR:
+    if layout == LINEAR:
         return codes, input.new_empty((*input.shape[:-1], k // vector), dtype=dtype)
-    return codes, input.new_empty(swizzled_shape(_rows(input.shape), k // vector), dtype=dtype)
+    return codes, input.new_empty(swizzled_shape(row_count(input.shape), k // vector), dtype=dtype)
 
 
 def _quantize_nvfp4(op: str, halves: int) -> Fake:
     def fake(
         input: Tensor, global_scale: Tensor | None = None, scale_layout: int = 0, pdl: bool = False
     ) -> tuple[Tensor, Tensor]:
-        return _quantized(op, _NVFP4, halves, input, scale_layout, global_scale)
+        return _quantized(op, NVFP4, halves, input, scale_layout, global_scale)
 
     return fake
 
 
 def _quantize_mxfp4(op: str, halves: int) -> Fake:
     def fake(input: Tensor, rounding: int = 0, scale_layout: int = 0, pdl: bool = False) -> tuple[Tensor, Tensor]:
-        return _quantized(op, _MXFP4, halves, input, scale_layout)
+        return _quantized(op, MXFP4, halves, input, scale_layout)
 
     return fake
 
@@ -123,16 +78,16 @@ def _rmsnorm_quantize_nvfp4(
     pdl: bool = False,
 ) -> tuple[Tensor, Tensor]:
     op = "rmsnorm_quantize_nvfp4"
-    results = _quantized(op, _NVFP4, 1, input, scale_layout, global_scale)
+    results = _quantized(op, NVFP4, 1, input, scale_layout, global_scale)
     shapes: dict[str, tuple[Tensor | None, tuple[int, ...]]] = {
         "weight": (weight, (input.shape[-1],)),
         "residual": (residual, tuple(input.shape)),
     }
     for name, (tensor, shape) in shapes.items():
         if tensor is not None:
-            _check_device(op, name, tensor, input)
-            _check_shape(op, name, tensor, shape)
-            _check_dtype(op, name, tensor, (input.dtype,))
+            check_device(op, name, tensor, input)
+            check_shape(op, name, tensor, shape)
+            check_dtype(op, name, tensor, (input.dtype,))
     return results
 
 
@@ -146,19 +101,19 @@ def _dequantized(
     global_scale: Tensor | None = None,
 ) -> Tensor:
     vector, scale_dtype = fmt
-    _check_matrix(op, "codes", codes)
-    _check_dtype(op, "codes", codes, _CODES)
-    _check_device(op, "scales", scales, codes)
-    _check_dtype(op, "scales", scales, (scale_dtype, torch.uint8))
-    _check_float(op, "dtype", dtype)
+    check_matrix(op, "codes", codes)
+    check_dtype(op, "codes", codes, CODES)
+    check_device(op, "scales", scales, codes)
+    check_dtype(op, "scales", scales, (scale_dtype, torch.uint8))
+    check_float(op, "dtype", dtype)
     k = codes.shape[-1] * 2
-    _check_k(op, k, vector)
-    _check_scalar(op, "global_scale", global_scale, codes)
-    if layout == _LINEAR and scales.dim() != 1:
-        _check_matrix(op, "scales", scales)
+    check_k(op, k, vector)
+    check_scalar(op, "global_scale", global_scale, codes)
+    if layout == LINEAR and scales.dim() != 1:
+        check_matrix(op, "scales", scales)
         text = " has the wrong shape; linear scales are [*, K/block] with the rows of the codes, or a flat buffer."
-        _require(scales.shape[-1] == k // vector, op, "scales", text)
-        _require(_rows(scales.shape) == _rows(codes.shape), op, "scales", text)
+        require(scales.shape[-1] == k // vector, op, "scales", text)
+        require(row_count(scales.shape) == row_count(codes.shape), op, "scales", text)
     return codes.new_empty((*codes.shape[:-1], k), dtype=dtype)
 
 
@@ -170,18 +125,18 @@ def _dequantize_nvfp4(
     scale_layout: int = 0,
     pdl: bool = False,
 ) -> Tensor:
-    return _dequantized("dequantize_nvfp4", _NVFP4, codes, scales, dtype, scale_layout, global_scale)
+    return _dequantized("dequantize_nvfp4", NVFP4, codes, scales, dtype, scale_layout, global_scale)
 
 
 def _dequantize_mxfp4(
     codes: Tensor, scales: Tensor, dtype: torch.dtype, scale_layout: int = 0, pdl: bool = False
 ) -> Tensor:
-    return _dequantized("dequantize_mxfp4", _MXFP4, codes, scales, dtype, scale_layout)
+    return _dequantized("dequantize_mxfp4", MXFP4, codes, scales, dtype, scale_layout)
 
 
 def _nvfp4_global_scale(input: Tensor, pdl: bool = False) -> Tensor:
-    _check_matrix("nvfp4_global_scale", "input", input)
-    _check_float("nvfp4_global_scale", "input", input.dtype, " Convert it: .to(torch.bfloat16).")
+    check_matrix("nvfp4_global_scale", "input", input)
+    check_float("nvfp4_global_scale", "input", input.dtype, " Convert it: .to(torch.bfloat16).")
     return input.new_empty((), dtype=torch.float32)
 
 
@@ -189,13 +144,13 @@ _SCALES = (torch.float8_e4m3fn, torch.float8_e8m0fnu, torch.uint8)
 
 
 def _swizzle_scales(scales: Tensor, pdl: bool = False) -> Tensor:
-    _check_matrix("swizzle_scales", "scales", scales)
-    _check_dtype("swizzle_scales", "scales", scales, _SCALES)
-    return scales.new_empty(swizzled_shape(_rows(scales.shape), scales.shape[-1]))
+    check_matrix("swizzle_scales", "scales", scales)
+    check_dtype("swizzle_scales", "scales", scales, _SCALES)
+    return scales.new_empty(swizzled_shape(row_count(scales.shape), scales.shape[-1]))
 
 
 def _unswizzle_scales(swizzled: Tensor, rows: int, columns: int, pdl: bool = False) -> Tensor:
-    _check_dtype("unswizzle_scales", "swizzled", swizzled, _SCALES)
+    check_dtype("unswizzle_scales", "swizzled", swizzled, _SCALES)
     return swizzled.new_empty((rows, columns))
 
 
@@ -211,26 +166,22 @@ def _gemm(op: str, fmt: Format) -> Fake:
         tactic: int = 0,
         pdl: bool = False,
     ) -> Tensor:
-        _check_matrix(op, "a", a)
-        _check_dtype(op, "a", a, _CODES)
-        _require(b.dim() == 2, op, f"b (weights) must have two dimensions, [N, K/2]; it has {b.dim()}.")
-        _check_dtype(op, "b", b, _CODES)
-        _check_device(op, "b", b, a)
+        check_matrix(op, "a", a)
+        check_dtype(op, "a", a, CODES)
+        require(b.dim() == 2, op, f"b (weights) must have two dimensions, [N, K/2]; it has {b.dim()}.")
+        check_dtype(op, "b", b, CODES)
+        check_device(op, "b", b, a)
         text = "; both must be K/2: a [M, K/2], b [N, K/2]."
         columns, n = a.shape[-1], b.shape[0]
-        _require(columns == b.shape[1], op, "a has ", columns, " bytes a row and b has ", b.shape[1], text)
-        _check_k(op, columns * 2, 32)
-        text = " is not allowed; it must be a multiple of 8. Pad the weights with rows of zeros."
-        _require(n % 8 == 0, op, "n = ", n, text)
+        require(columns == b.shape[1], op, "a has ", columns, " bytes a row and b has ", b.shape[1], text)
+        check_k(op, columns * 2, 32)
+        check_n(op, n)
         for name, scales in {"a_scales": a_scales, "b_scales": b_scales}.items():
-            _check_device(op, name, scales, a)
-            _check_dtype(op, name, scales, (fmt[1], torch.uint8))
-        _check_float(op, "out_dtype", out_dtype)
-        _check_scalar(op, "alpha", alpha, a)
-        if bias is not None:
-            _check_device(op, "bias", bias, a)
-            _check_shape(op, "bias", bias, (n,))
-            _check_float(op, "bias", bias.dtype, " Convert it: .to(torch.bfloat16).")
+            check_device(op, name, scales, a)
+            check_dtype(op, name, scales, (fmt[1], torch.uint8))
+        check_float(op, "out_dtype", out_dtype)
+        check_scalar(op, "alpha", alpha, a)
+        check_bias(op, bias, n, a)
         return a.new_empty((*a.shape[:-1], n), dtype=out_dtype)
 
     return fake
@@ -247,14 +198,15 @@ FAKES: dict[str, Fake] = {
     "nvfp4_global_scale": _nvfp4_global_scale,
     "swizzle_scales": _swizzle_scales,
     "unswizzle_scales": _unswizzle_scales,
-    "gemm_nvfp4": _gemm("gemm_nvfp4", _NVFP4),
-    "gemm_mxfp4": _gemm("gemm_mxfp4", _MXFP4),
+    "gemm_nvfp4": _gemm("gemm_nvfp4", NVFP4),
+    "gemm_mxfp4": _gemm("gemm_mxfp4", MXFP4),
+    **torch_fakes_w4a16.FAKES,
 }
 
 
 def outputs(name: str) -> int:
     """How many tensors ``name``_out writes to; they are its first arguments."""
-    return 2 if "quantize" in name and not name.startswith("dequantize") else 1
+    return 2 if ("quantize" in name and not name.startswith("dequantize")) or name.startswith("restore") else 1
 
 
 def _out(name: str, fake: Fake) -> Fake:
@@ -263,7 +215,7 @@ def _out(name: str, fake: Fake) -> Fake:
     parameters = inspect.signature(fake).parameters
     names = [parameter for parameter in parameters if parameter not in implied]
     count = outputs(name)
-    exact = not name.endswith("_scale") and not name.endswith("_scales")
+    exact = not name.endswith("_scale") and not name.endswith("_scales") and not name.startswith("prepare")
 
     def out_fake(*arguments: Any) -> None:
         first = arguments[0]
@@ -272,13 +224,13 @@ def _out(name: str, fake: Fake) -> Fake:
             values.setdefault("global_scale", None)
         values.update({key: first.dtype for key in ("dtype", "out_dtype") if key in parameters})
         if "rows" in parameters:
-            values.update(rows=_rows(first.shape), columns=first.shape[-1])
+            values.update(rows=row_count(first.shape), columns=first.shape[-1])
         results = fake(**values)
         results = results if isinstance(results, tuple) else (results,)
         for output, result in zip(arguments, results, strict=False):
-            _check_device(name, "out", output, result)
-        if exact:  # block scales may be given a larger buffer, and a global scale any shape of one element
-            _check_shape(name, "out", first, tuple(results[0].shape))
+            check_device(name, "out", output, result)
+        if exact:  # scales and prepared weights may have a larger buffer, and a global scale any shape of one element
+            check_shape(name, "out", first, tuple(results[0].shape))
 
     return out_fake
 

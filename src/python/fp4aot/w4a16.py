@@ -1,0 +1,262 @@
+"""Products of 16-bit activations and FP4 weights (W4A16). Shapes, dtypes and layouts: :mod:`fp4aot.ops`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal
+
+from ._backend import LAYOUTS, Array, ScaleLayout, Tensor, argument_error, code, numpy_backend, torch_backend
+
+if TYPE_CHECKING:
+    import torch
+
+Format = Literal["nvfp4", "mxfp4"]
+_VECTOR = {"nvfp4": 16, "mxfp4": 32}
+
+
+def _prepared_bytes(format: str, n: int, k: int) -> int:
+    return -(-n // 16) * -(-k // 64) * (512 + 1024 // _VECTOR[format])
+
+
+def _numpy_backend(first: object) -> Any:
+    numpy_backend(first)  # raises for a tensor without torch ops
+    from . import numpy_w4a16
+
+    return numpy_w4a16
+
+
+class PreparedWeight(Generic[Array]):
+    """FP4 weights ``[N, K]`` in the order that :func:`gemm_w4a16_nvfp4` and :func:`gemm_w4a16_mxfp4` read.
+
+    Made by :func:`prepare_w4a16_weights`. The bytes are the same on every device: ``data`` (uint8, one dimension) may
+    be prepared and saved anywhere and used anywhere. N is padded to a multiple of 16 and K to one of 64; nothing else
+    is added to the canonical codes and scales.
+
+    Attributes: ``data``, ``format`` ("nvfp4" or "mxfp4"), ``n``, ``k``.
+    """
+
+    def __init__(self, data: Array, n: int, k: int, format: Format) -> None:
+        """Wraps prepared bytes. To load saved ones use :meth:`from_state_dict`."""
+        if format not in _VECTOR:
+            raise ValueError(f"PreparedWeight: format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
+        size = _prepared_bytes(format, n, k)
+        if data.ndim != 1 or not str(data.dtype).endswith("uint8") or data.shape[0] != size:
+            raise ValueError(
+                f"PreparedWeight: data is {data.dtype} of shape {tuple(data.shape)}; {format} weights of N = {n}, "
+                f"K = {k} are uint8 of shape ({size},)."
+            )
+        self.data, self.n, self.k, self.format = data, n, k, format
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of ``data``."""
+        return _prepared_bytes(self.format, self.n, self.k)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, K)."""
+        return self.n, self.k
+
+    def to(self, device: Any) -> PreparedWeight[Array]:
+        """The same weights on another device (tensors only)."""
+        if not isinstance(self.data, Tensor):
+            raise TypeError("PreparedWeight.to: the data is a NumPy array. Prepare torch tensors, or torch.from_numpy.")
+        return PreparedWeight(self.data.to(device), self.n, self.k, self.format)  # type: ignore[attr-defined]
+
+    def restore(self, *, scale_layout: ScaleLayout = "swizzled") -> tuple[Array, Array]:
+        """``(codes, scales)`` as they were prepared, bit for bit; padding of swizzled scales is zero."""
+        layout, op = code(LAYOUTS, "scale_layout", scale_layout), f"restore_w4a16_{self.format}"
+        if not isinstance(self.data, Tensor):
+            return _numpy_backend(self.data).restore(op, self.data, self.n, self.k, layout)  # type: ignore[no-any-return]
+        return getattr(torch_backend(), op)(self.data, self.n, self.k, layout)  # type: ignore[no-any-return]
+
+    def state_dict(self) -> dict[str, Array]:
+        """``{"data": uint8 [bytes], "shape": int64 [2] = (N, K)}``: what safetensors and torch.save take. The format
+        follows from the sizes."""
+        shape: Any
+        if isinstance(self.data, Tensor):
+            import torch
+
+            shape = torch.tensor([self.n, self.k])
+        else:
+            import numpy as np
+
+            shape = np.array([self.n, self.k], np.int64)
+        return {"data": self.data, "shape": shape}
+
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Array]) -> PreparedWeight[Array]:
+        """The inverse of :meth:`state_dict`. Data that is not 16-byte aligned (a mapped file) is copied."""
+        data = state["data"]
+        n, k = (int(size) for size in state["shape"])
+        formats: dict[int, Format] = {_prepared_bytes("nvfp4", n, k): "nvfp4", _prepared_bytes("mxfp4", n, k): "mxfp4"}
+        size = int(data.shape[0]) if data.ndim == 1 else -1
+        if size not in formats:
+            raise ValueError(
+                f"PreparedWeight.from_state_dict: data has shape {tuple(data.shape)}; weights of N = {n}, K = {k} have "
+                + " or ".join(f"{size} bytes ({format})" for size, format in formats.items())
+                + "."
+            )
+        return cls(_aligned(data), n, k, formats[size])
+
+    def __repr__(self) -> str:
+        where = f", device={self.data.device}" if isinstance(self.data, Tensor) else ""
+        return f"PreparedWeight(n={self.n}, k={self.k}, format={self.format!r}{where})"
+
+
+def _aligned(data: Any) -> Any:
+    """``data``, or a copy of it, at a multiple of 16 bytes."""
+    if isinstance(data, Tensor):
+        with contextlib.suppress(RuntimeError):  # a tensor without memory
+            if data.data_ptr() % 16:  # type: ignore[attr-defined]
+                return data.clone()  # type: ignore[attr-defined]
+        return data
+    return data.copy() if data.ctypes.data % 16 else data
+
+
+def _refuse_negative(op: str, b: Any, b_scales: Any, layout: int) -> None:
+    """Raises ValueError if an e4m3 scale has bit 7 set. Waits for the device."""
+    n, columns = b.shape[0], b.shape[1] * 2 // 16
+    tensors = isinstance(b, Tensor)
+    if layout == LAYOUTS["swizzled"]:
+        if tensors:
+            linear = torch_backend().unswizzle_scales(b_scales, n, columns, False)
+        else:
+            linear = numpy_backend(b).unswizzle_scales(b_scales, n, columns, None)
+    elif b_scales.ndim == 1:
+        linear = b_scales[: n * columns]
+    else:
+        linear = b_scales.reshape(-1, columns)[:n]
+    if tensors:
+        import torch
+
+        linear = linear.view(torch.uint8)
+    else:
+        linear = linear.view("uint8")
+    negative = linear >= 0x80
+    count = int(negative.sum())
+    if count:
+        flat = linear.reshape(-1)
+        where = negative.reshape(-1)
+        first = int((where.byte() if tensors else where).argmax())
+        row, block = divmod(first, columns)
+        raise ValueError(
+            f"{op}: b_scales has {count} e4m3 byte(s) with bit 7 set, which are no scales (NVFP4's are not negative), "
+            f"first 0x{int(flat[first]):02X} at row {row}, block {block} (K {16 * block}..{16 * block + 15}). Check "
+            f"that they are e4m3 scales in the layout {'swizzled' if layout == 0 else 'linear'!r}."
+        )
+
+
+def prepare_w4a16_weights(
+    b: Array, b_scales: Array, *, format: Format = "nvfp4", scale_layout: ScaleLayout = "swizzled"
+) -> PreparedWeight[Array]:
+    """Reorders FP4 weights for :func:`gemm_w4a16_nvfp4` or :func:`gemm_w4a16_mxfp4`, once, when a model is loaded.
+
+    Args:
+        b: codes ``[N, K/2]``, N a multiple of 8, K of 16 (NVFP4) or 32 (MXFP4); rows may be strided.
+        b_scales: block scales. ``scale_layout="linear"`` is what checkpoints hold: ``[N, K/block]``, or more rows than
+            N, rows may be strided, or a flat buffer. Swizzled ones may be in a larger buffer too.
+
+    The global scale of NVFP4 weights is not part of it: give ``alpha = 1 / global_scale`` to the product.
+
+    Raises ValueError if an NVFP4 scale byte has bit 7 set (finding out waits for the device).
+    """
+    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    code({"nvfp4": 0, "mxfp4": 1}, "format", format)
+    op = f"prepare_w4a16_{format}"
+    if not isinstance(b, Tensor):
+        data = _numpy_backend(b).prepare(op, b, b_scales, layout)
+    else:
+        try:
+            data = getattr(torch_backend(), op)(b, b_scales, layout, False)
+        except (RuntimeError, TypeError, IndexError, ValueError) as error:
+            raise argument_error(op, error, None, b=b, b_scales=b_scales) from None
+    if format == "nvfp4" and not _is_meta(b):
+        _refuse_negative("prepare_w4a16_weights", b, b_scales, layout)
+    return PreparedWeight(data, b.shape[0], b.shape[1] * 2, format)
+
+
+def _is_meta(b: Any) -> bool:
+    return isinstance(b, Tensor) and b.device.type == "meta"  # type: ignore[attr-defined]
+
+
+def _check_weight(op: str, b: Any) -> None:
+    format = op.rpartition("_")[2]
+    if not isinstance(b, PreparedWeight):
+        raise TypeError(
+            f"{op}: b is a {type(b).__module__}.{type(b).__name__}; it must be a PreparedWeight: "
+            f"prepare_w4a16_weights(b, b_scales, format={format!r})."
+        )
+    if b.format != format:
+        raise ValueError(f"{op}: b holds {b.format} weights. Use gemm_w4a16_{b.format}.")
+
+
+def gemm_w4a16_nvfp4(
+    a: Array,
+    b: PreparedWeight[Array],
+    alpha: Array | None = None,
+    bias: Array | None = None,
+    *,
+    out_dtype: Any = None,
+    out: Array | None = None,
+    tactic: int = 0,
+    pdl: bool = False,
+) -> Array:
+    """``alpha * a @ dequantised(b).T + bias`` with 16-bit activations and NVFP4 weights (W4A16), summed in float32.
+
+    Args:
+        a: activations ``[*, K]``, bfloat16 or float16; 16-byte aligned, rows may be strided by multiples of 8 elements.
+        b: the weights, from :func:`prepare_w4a16_weights`.
+        alpha: one float32 on the device, ``1 / global_scale`` of the weights; None means 1. It multiplies the float32
+            sum, so that global scales of any size neither overflow nor vanish.
+        bias: ``[N]``, bfloat16, float16 or float32; added in float32.
+        out_dtype: bfloat16, float16 or float32; None is the dtype of ``a``; ignored if ``out`` is given.
+        out: ``[*, N]``, rows may be strided.
+        tactic: a number of :func:`fp4aot.list_tactics` for this shape; 0 chooses.
+
+    Returns ``[*, N]``, rounded once. A NaN scale makes its column NaN; infinities and NaN in ``a`` act as in IEEE
+    arithmetic.
+    """
+    return _gemm("gemm_w4a16_nvfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
+
+
+def gemm_w4a16_mxfp4(
+    a: Array,
+    b: PreparedWeight[Array],
+    alpha: Array | None = None,
+    bias: Array | None = None,
+    *,
+    out_dtype: Any = None,
+    out: Array | None = None,
+    tactic: int = 0,
+    pdl: bool = False,
+) -> Array:
+    """``alpha * a @ dequantised(b).T + bias``, weights MXFP4; arguments as :func:`gemm_w4a16_nvfp4`."""
+    return _gemm("gemm_w4a16_mxfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
+
+
+def _gemm(
+    op: str,
+    a: Array,
+    b: PreparedWeight[Array],
+    alpha: Array | None,
+    bias: Array | None,
+    out_dtype: Any,
+    out: Array | None,
+    tactic: int,
+    pdl: bool,
+) -> Array:
+    _check_weight(op, b)
+    if not isinstance(a, Tensor):
+        return _numpy_backend(a).gemm(op, a, b.data, b.n, b.k, alpha, bias, out_dtype, out, tactic)  # type: ignore[no-any-return]
+    tensor: torch.Tensor = a
+    backend = torch_backend()
+    try:
+        if out is None:
+            dtype = backend.dtype(tensor.dtype if out_dtype is None else out_dtype)
+            return getattr(backend, op)(a, b.data, b.n, b.k, dtype, alpha, bias, tactic, pdl)  # type: ignore[no-any-return]
+        getattr(backend, op + "_out")(out, a, b.data, b.n, b.k, alpha, bias, tactic, pdl)
+        return out
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        raise argument_error(op, error, out, a=a, b=b.data, alpha=alpha, bias=bias, tactic=tactic) from None
