@@ -151,19 +151,21 @@ def test_store_at_a_negative_coordinate(tmp_path, monkeypatch):
 WRONG_ORDINAL = "replace.tile.global_dim.shared::cta.b1024.b32 [%r3], 5, 8"
 
 
-def run_replaced(tmp_path, monkeypatch, schedule, text="", wrong=""):
+def run_replaced(tmp_path, monkeypatch, schedule, text="", wrong="", kernel="replaced"):
     monkeypatch.setenv("FP4AOT_SIM", "sm90a")
     values = RNG.integers(0, 60000, (16, 64)).astype(np.uint16)
     device = device_with(tmp_path, "tensor_copies", schedule, text, wrong)
     source, out = device.upload(values), device.upload(np.zeros((8, 64), np.uint16))
     maps = device.upload(tensor_map(source, (8, 64)))
-    found = device.run("replaced", maps, device.upload(np.zeros(128, np.uint8)), source + 8 * 128, out, block=32)
+    block = 32 if kernel == "replaced" else 64
+    found = device.run(kernel, maps, device.upload(np.zeros(128, np.uint8)), source + 8 * 128, out, block=block)
     return found, values, device.download(out, np.uint16, 512).reshape(8, 8, 8)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_replaced_tensor_map(tmp_path, monkeypatch, schedule):
-    found, values, got = run_replaced(tmp_path, monkeypatch, schedule)
+@pytest.mark.parametrize("kernel", ["replaced", "replaced_by_another_warp"])
+def test_replaced_tensor_map(tmp_path, monkeypatch, kernel, schedule):
+    found, values, got = run_replaced(tmp_path, monkeypatch, schedule, kernel=kernel)
     assert found == []
     rows = np.arange(8)[:, None]
     # 16-byte pieces of row r stand at piece ^ r.
@@ -182,3 +184,22 @@ def test_replaced_tensor_map(tmp_path, monkeypatch, schedule):
 def test_fault_in_a_replaced_tensor_map_is_reported(tmp_path, monkeypatch, check, text, wrong):
     found, _, _ = run_replaced(tmp_path, monkeypatch, (0, "lazy"), text, wrong)
     assert check in [f.check for f in found], found
+
+
+ACQUIRE = "  fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (ACQUIRE, "\n"),
+        # After the barrier that orders the other warp: nothing orders the use after it.
+        (ACQUIRE + "  bar.sync 0, 64;\n", "  bar.sync 0, 64;\n" + ACQUIRE),
+        # By the warp that uses it, which is not ordered after the change.
+        ("USE:\n  bar.sync 0, 64;\n", f"USE:\n{ACQUIRE}"),
+    ],
+)
+def test_map_that_another_warp_acquires_too_late(tmp_path, monkeypatch, text, wrong):
+    kernel = "replaced_by_another_warp"
+    found, _, _ = run_replaced(tmp_path, monkeypatch, (0, "lazy"), text, wrong, kernel)
+    assert {"tensor-map-not-acquired", "tensor-map"} & {f.check for f in found}, found

@@ -64,12 +64,17 @@ struct Warpgroup {
 // ---- tcgen05 --------------------------------------------------------------------------------------------------------
 constexpr int kTmemUnit = 32, kTmemUnits = kTmemColumns / kTmemUnit;
 
+// Of a tensor map in global memory: which change of it warps have acquired; and them (by party), each with its time.
+struct AcquiredMap {
+  uint64_t generation = 0;
+  std::map<uint32_t, uint32_t> by;
+};
+
 // machine.h's name for all of it.
 class TensorMemory {
  public:
   std::map<int, Warpgroup> warpgroups;
-  // By warp and address: the generation of a tensor map in global memory that the warp has acquired.
-  std::map<std::pair<int, uint64_t>, uint64_t> acquired_maps;
+  std::map<uint64_t, AcquiredMap> acquired_maps;  // by address
 
   // Of a word: who wrote and last read it (party + 1, 0: nobody) and when on that party's clock.
   struct Word {

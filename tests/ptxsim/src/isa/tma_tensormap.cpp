@@ -1,8 +1,10 @@
 // Tensor maps in memory: tensormap.replace, tensormap.cp_fenceproxy, fence.proxy.tensormap, and reading one for a copy.
 //
-// A map that a kernel changes in global memory may be used by a warp only after a release of it (cp_fenceproxy, or
-// the release fence after tensormap.replace on global memory) and the warp's own acquire of that address since.
-// Changes by plain stores are not tracked.
+// A map that a kernel changes in global memory may be used only after a release of it (cp_fenceproxy, or the release
+// fence after tensormap.replace on global memory) and an acquire of that address since, by a warp of the same CTA that
+// the use is ordered after: proxy-preserved causality order asks for the fence somewhere on the way (PTX ISA, 8.9.4), so
+// one warp may acquire for those that it lets go on through a barrier. Of changes by the same cluster it is checked that
+// the acquire is ordered after them; between clusters nothing is known of order. Changes by plain stores are not tracked.
 #include <mutex>
 #include <unordered_map>
 
@@ -19,23 +21,39 @@ struct Modified {
   uint64_t grid = 0;  // launch that changed it
   uint64_t generation = 0;
   bool released = false;
+  Dim3 cluster;        // the first CTA of the cluster that did
+  uint32_t party = 0;  // the warp that did, in the clocks of that cluster, and when
+  uint32_t time = 0;
 };
 std::mutex modified_lock;
 std::unordered_map<uint64_t, Modified> modified_maps;  // by global address
 uint64_t generations = 0;
 
 void modify(Warp& w, uint64_t address, bool released) {
+  Stamp const stamp = w.stamp(Agent::kWarp, w.leader());
   std::lock_guard<std::mutex> const hold(modified_lock);
-  modified_maps[address] = {w.grid().state().number, ++generations, released};
+  modified_maps[address] = {w.grid().state().number,    ++generations, released,
+                            w.cluster().cta(0).index(), stamp.party,   stamp.time};
+}
+
+bool same(Dim3 const& a, Dim3 const& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+// Whether the warp is ordered after the change, as far as that is known.
+bool knows_of(Warp& w, Modified const& change) {
+  return !same(change.cluster, w.cluster().cta(0).index()) || w.clock[change.party] >= change.time;
 }
 
 bool usable(Warp& w, uint64_t address) {
   std::lock_guard<std::mutex> const hold(modified_lock);
   auto const found = modified_maps.find(address);
   if (found == modified_maps.end() || found->second.grid != w.grid().state().number) return true;
-  auto const& acquired = tensor_state(w.cta()).acquired_maps;
-  auto const mine = acquired.find({w.number(), address});
-  return found->second.released && mine != acquired.end() && mine->second == found->second.generation;
+  auto const& all = tensor_state(w.cta()).acquired_maps;
+  auto const acquired = all.find(address);
+  if (!found->second.released || acquired == all.end() || acquired->second.generation != found->second.generation)
+    return false;
+  for (auto const& [party, time] : acquired->second.by)
+    if (w.clock[party] >= time) return true;
+  return false;
 }
 
 struct Replace {
@@ -83,10 +101,13 @@ Step run_copy(Warp& w, Instruction const& in) {
 
 Step run_acquire(Warp& w, Instruction const& in) {
   uint64_t const address = w.address(in.operand(0), w.leader());
+  Stamp const stamp = w.stamp(Agent::kWarp, w.leader());
   std::lock_guard<std::mutex> const hold(modified_lock);
   auto const found = modified_maps.find(address);
-  if (found != modified_maps.end() && found->second.released)
-    tensor_state(w.cta()).acquired_maps[{w.number(), address}] = found->second.generation;
+  if (found == modified_maps.end() || !found->second.released || !knows_of(w, found->second)) return Step::kNext;
+  AcquiredMap& acquired = tensor_state(w.cta()).acquired_maps[address];
+  if (acquired.generation != found->second.generation) acquired = {found->second.generation, {}};
+  acquired.by.try_emplace(stamp.party, stamp.time);  // the first counts: later ones add nothing
   return Step::kNext;
 }
 
@@ -172,7 +193,8 @@ bool fetch_tensor_map(Warp& w, Instruction const& in, int lane, uint64_t address
   if (is_global(address) && !usable(w, address))
     w.finding(
         in, lane, "tensor-map-not-acquired",
-        "the map was changed by this grid; it needs a release, and this warp's fence.proxy.tensormap acquire since");
+        "the map was changed by this grid; it needs a release, and since then a fence.proxy.tensormap acquire by this "
+        "warp, or by one of its CTA that it is ordered after");
   return true;
 }
 
