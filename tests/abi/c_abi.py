@@ -111,6 +111,46 @@ class Gemm(c.Structure):
     ]
 
 
+class W4a16Weights(c.Structure):
+    _fields_ = [
+        *_COMMON,
+        ("scale_layout", c.c_int32),
+        ("n", c.c_int64),
+        ("k", c.c_int64),
+        ("codes", c.c_void_p),
+        ("codes_stride", c.c_int64),
+        ("scales", c.c_void_p),
+        ("scales_stride", c.c_int64),
+        ("scales_bytes", c.c_int64),
+        ("prepared", c.c_void_p),
+        ("prepared_bytes", c.c_int64),
+    ]
+
+
+class GemmW4a16(c.Structure):
+    _fields_ = [
+        *_COMMON,
+        ("tactic", c.c_int32),
+        ("m", c.c_int64),
+        ("n", c.c_int64),
+        ("k", c.c_int64),
+        ("a", c.c_void_p),
+        ("a_stride", c.c_int64),
+        ("a_dtype", c.c_int32),
+        ("d_dtype", c.c_int32),
+        ("prepared", c.c_void_p),
+        ("prepared_bytes", c.c_int64),
+        ("alpha", c.c_void_p),
+        ("bias", c.c_void_p),
+        ("bias_dtype", c.c_int32),
+        ("reserved", c.c_int32),
+        ("d", c.c_void_p),
+        ("d_stride", c.c_int64),
+        ("workspace", c.c_void_p),
+        ("workspace_bytes", c.c_size_t),
+    ]
+
+
 TASK = c.CFUNCTYPE(None, c.c_void_p, c.c_int64)
 RUN_TASKS = c.CFUNCTYPE(None, c.c_void_p, c.c_int64, TASK, c.c_void_p)
 COUNT_THREADS = c.CFUNCTYPE(c.c_int32, c.c_void_p)
@@ -127,10 +167,12 @@ STRUCTS = {
     "fp4aot_global_scale_params": GlobalScale,
     "fp4aot_scale_layout_params": ScaleLayout,
     "fp4aot_gemm_params": Gemm,
+    "fp4aot_w4a16_weights_params": W4a16Weights,
+    "fp4aot_gemm_w4a16_params": GemmW4a16,
     "fp4aot_executor": Executor,
 }
 
-# Ops of ABI 1.0 in slot order; later ones may only follow.
+# In slot order; later ones may only follow.
 OPS = {
     "quantize_nvfp4": Quantize,
     "quantize_mxfp4": Quantize,
@@ -144,6 +186,13 @@ OPS = {
     "unswizzle_scales": ScaleLayout,
     "gemm_nvfp4": Gemm,
     "gemm_mxfp4": Gemm,
+    # Since ABI 1.2.
+    "prepare_w4a16_nvfp4": W4a16Weights,
+    "prepare_w4a16_mxfp4": W4a16Weights,
+    "restore_w4a16_nvfp4": W4a16Weights,
+    "restore_w4a16_mxfp4": W4a16Weights,
+    "gemm_w4a16_nvfp4": GemmW4a16,
+    "gemm_w4a16_mxfp4": GemmW4a16,
 }
 
 FUNCTIONS = (
@@ -157,6 +206,7 @@ FUNCTIONS = (
     "supports",
     "preload",
     "set_cpu_executor",
+    "w4a16_prepared_bytes",
     "image_name",
     "info_json",
 )
@@ -175,6 +225,7 @@ def load(path: str | None = None) -> c.CDLL:
     library.fp4aot_preload.argtypes = [Device]
     library.fp4aot_set_cpu_executor.argtypes = [c.POINTER(Executor)]
     library.fp4aot_image_name.argtypes = [Device, c.POINTER(c.c_char_p)]
+    library.fp4aot_w4a16_prepared_bytes.argtypes = [c.c_int, c.c_int64, c.c_int64, c.POINTER(c.c_int64)]
     library.fp4aot_abi_version.restype = c.c_uint32
     for name in ("last_error", "op_name", "version", "info_json"):
         getattr(library, f"fp4aot_{name}").restype = c.c_char_p

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import Any, Generic, Literal
 
 from ._backend import LAYOUTS, Array, ScaleLayout, Tensor, argument_error, code, numpy_backend, torch_backend
-
-if TYPE_CHECKING:
-    import torch
 
 Format = Literal["nvfp4", "mxfp4"]
 _VECTOR = {"nvfp4": 16, "mxfp4": 32}
@@ -46,7 +43,8 @@ class PreparedWeight(Generic[Array]):
                 f"PreparedWeight: data is {data.dtype} of shape {tuple(data.shape)}; {format} weights of N = {n}, "
                 f"K = {k} are uint8 of shape ({size},)."
             )
-        self.data, self.n, self.k, self.format = data, n, k, format
+        self.data: Array = data
+        self.n, self.k, self.format = n, k, format
 
     @property
     def nbytes(self) -> int:
@@ -101,7 +99,8 @@ class PreparedWeight(Generic[Array]):
         return cls(_aligned(data), n, k, formats[size])
 
     def __repr__(self) -> str:
-        where = f", device={self.data.device}" if isinstance(self.data, Tensor) else ""
+        data: Any = self.data
+        where = f", device={data.device}" if hasattr(data, "device") else ""
         return f"PreparedWeight(n={self.n}, k={self.k}, format={self.format!r}{where})"
 
 
@@ -250,7 +249,7 @@ def _gemm(
     _check_weight(op, b)
     if not isinstance(a, Tensor):
         return _numpy_backend(a).gemm(op, a, b.data, b.n, b.k, alpha, bias, out_dtype, out, tactic)  # type: ignore[no-any-return]
-    tensor: torch.Tensor = a
+    tensor: Any = a
     backend = torch_backend()
     try:
         if out is None:
