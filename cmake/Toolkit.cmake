@@ -1,7 +1,9 @@
-# Finds what toolchain.py knows how to find, and turns CUDA on when an image needs it.
+# Finds what toolchain.py knows how to find, and turns CUDA on when an image needs it. Tests' own projects include it too.
+
+get_filename_component(FP4AOT_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 
 function(fp4aot_find out what)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/toolchain.py ${what} ${ARGN}
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${FP4AOT_ROOT}/cmake/toolchain.py ${what} ${ARGN}
                   OUTPUT_VARIABLE found ERROR_VARIABLE why RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(failed)
     message(FATAL_ERROR "${why}")
@@ -24,7 +26,7 @@ macro(fp4aot_enable_cuda oldest)
   enable_language(CUDA)
   find_library(FP4AOT_CUDART_STATIC libcudart_static.a REQUIRED
                PATHS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} ${toolkit_root}/lib NO_DEFAULT_PATH)
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${Python3_EXECUTABLE};${PROJECT_SOURCE_DIR}/cmake/nvcc_launcher.py;${PROJECT_SOURCE_DIR})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${Python3_EXECUTABLE};${FP4AOT_ROOT}/cmake/nvcc_launcher.py;${FP4AOT_ROOT})
 
   # A CUTLASS unit takes up to 10 GB to compile, so that 16 GB allow one at a time and 24 GB two.
   cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)

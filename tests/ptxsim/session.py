@@ -74,7 +74,10 @@ ELEMENT = {"bf16": np.uint16, "fp16": np.float16, "fp32": np.float32}
 
 class Session:
     def __init__(self, runtime: str = "libptxsim.so", core: str | None = None):
-        """runtime: the library with the CUDA runtime; core: libfp4aot.so, by default FP4AOT_CORE."""
+        """runtime: the library with the CUDA runtime; core: libfp4aot.so, by default FP4AOT_CORE.
+
+        Without either of them there is device memory, and what the simulator says, but no C ABI to call.
+        """
         self.runtime = c.CDLL(runtime, mode=c.RTLD_GLOBAL)
         for name in ("cudaMalloc", "cudaFree", "cudaMemcpy", "cudaMemset"):
             getattr(self.runtime, name).restype = c.c_int
@@ -85,11 +88,11 @@ class Session:
                 getattr(self.runtime, f"ptxsim_{name}").restype = c.c_char_p
             self.runtime.ptxsim_first_written.restype = c.c_longlong
             self.runtime.ptxsim_set_schedule.restype = c.c_bool
-        self.core = c_abi.load(core or os.environ.get("FP4AOT_CORE"))
-        name = c.c_char_p()
-        self._call("image_name", c_abi.CUDA, c.byref(name))
-        self.image = name.value.decode()
         self._buffers: list[Buffer] = []
+        if path := core or os.environ.get("FP4AOT_CORE"):
+            self.core, name = c_abi.load(path), c.c_char_p()
+            self._call("image_name", c_abi.CUDA, c.byref(name))
+            self.image = name.value.decode()
 
     # Device memory.
 
