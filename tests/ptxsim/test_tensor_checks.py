@@ -96,6 +96,27 @@ def test_fault_in_a_product_is_reported(tmp_path, file, kernel, check, text, wro
     assert all(f.line > 0 for f in found if f.check == check != "tensor-memory-leak")
 
 
+FENCE, WAIT = "  wgmma.fence.sync.aligned;\n", "  wgmma.wait_group.sync.aligned 0;\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (FENCE, f"  add.u32 %q2, %q2, 0;\n{FENCE}"),  # written before the fence
+        (FENCE, f"  mov.b32 %f2, 0;\n{FENCE}"),
+        (FENCE, f"{FENCE}  add.u32 %r20, %q1, 1;\n  mov.b32 %f7, %f7;\n"),  # read after it; others written
+        (WAIT, f"  mov.b32 %r20, %r3;\n{WAIT}"),  # others read in flight
+        (WAIT, f"{WAIT}  add.u32 %r20, %q1, 1;\n  mov.b32 %q1, 0;\n  mov.b32 %r21, %f3;\n"),  # given back
+        # A second product with what the wait gave back: the fence orders it.
+        (WAIT, f"{WAIT}  mov.b32 %q1, 0;\n{FENCE}  wgmma.commit_group.sync.aligned;\n{WAIT}"),
+    ],
+)
+def test_registers_that_wgmma_does_not_have(tmp_path, text, right):
+    found, got, expected = run_product(tmp_path, "wgmma", "twice", (0, "lazy"), text, right)
+    assert found == []
+    np.testing.assert_allclose(got, 2 * expected, rtol=1e-6)
+
+
 def tensor_map(address: int, shape: tuple[int, int]) -> np.ndarray:
     """cuTensorMapEncodeTiled: bf16, boxes [8][64], swizzle 128 B."""
     raw = ctypes.create_string_buffer(256)

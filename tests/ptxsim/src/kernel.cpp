@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "isa/register_watch.h"
 #include "machine.h"
 
 namespace ptxsim {
@@ -70,6 +71,10 @@ void Kernel::decode(Module const& the_module, Function const& the_function) {
   }
   code.resize(function->body.size() + 1);
   for (size_t i = 0; i < function->body.size(); ++i) decode_statement(i);
+  for (size_t i = 0; uses_wgmma && i < function->body.size(); ++i) {
+    // wgmma's own operands are looked at where it runs.
+    if (!code[i].propagate && code[i].statement->opcode != "wgmma") list_registers(code[i], written_operands(code[i]));
+  }
   static Statement const kEnd = [] {
     Statement s;
     s.opcode = "ret";
@@ -125,12 +130,15 @@ void Kernel::decode_statement(size_t i) {
   in.operands = operands.data();
   in.operand_count = static_cast<uint8_t>(operands.size());
   in.side_effect = !in.propagate && !in.pure;
-  if (!in.propagate) return;
+  if (in.propagate) list_registers(in, in.destinations);
+}
+
+void Kernel::list_registers(Instruction& in, int destinations) {
   poison_storage.emplace_back();
   std::vector<uint32_t>& poisons = poison_storage.back();
-  for (size_t k = in.destinations; k < operands.size(); ++k) add_poisons(operands[k], &poisons);
+  for (int k = destinations; k < in.operand_count; ++k) add_poisons(in.operand(k), &poisons);
   size_t sources = poisons.size();
-  for (size_t k = 0; k < in.destinations && k < operands.size(); ++k) add_poisons(operands[k], &poisons);
+  for (int k = 0; k < destinations && k < in.operand_count; ++k) add_poisons(in.operand(k), &poisons);
   in.source_poisons = poisons.data();
   in.destination_poisons = poisons.data() + sources;
   in.poisons_end = poisons.data() + poisons.size();

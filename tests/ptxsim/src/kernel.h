@@ -48,6 +48,7 @@ struct Kernel {
   };
   std::vector<Unknown> unknown;  // what could not be decoded
   bool uses_grid_wait = false;
+  bool uses_wgmma = false;
 
   // Lays out and decodes. The module's const and global variables must have their addresses.
   void decode(Module const& module, Function const& function);
@@ -58,6 +59,7 @@ struct Kernel {
  private:
   void lay_out_shared();
   void decode_statement(size_t i);
+  void list_registers(Instruction& in, int destinations);
   Operand preset(std::string_view special, uint64_t shared_offset, uint8_t width);
   std::map<std::pair<uint64_t, uint8_t>, uint32_t> constant_slots_;
   std::map<std::string_view, size_t> special_presets_;

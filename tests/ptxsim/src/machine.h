@@ -137,6 +137,7 @@ class Warp {
   bool polling = false;  // the instruction just run failed to observe something (test_wait, a spin): yield
   std::vector<uint8_t> registers;
   std::vector<uint32_t> poison_masks;
+  std::vector<uint8_t> watched;  // of isa/register_watch.cpp, by number of the poison mask
   std::vector<uint8_t> local;
   Clock clock;
   std::vector<Group> groups;

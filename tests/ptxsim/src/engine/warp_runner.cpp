@@ -1,4 +1,5 @@
 #include "engine/runner.h"
+#include "isa/register_watch.h"
 
 namespace ptxsim {
 
@@ -93,6 +94,7 @@ WarpRunner::Turn WarpRunner::run(Warp& w, Kernel const& kernel, int quantum) {
         w.active_ = mask;
         if (mask != 0) step = in.handler(w, in);
         if (step != Step::kWait) {
+          if (kernel.uses_wgmma && mask != 0) watch_registers(w, in);
           tally.thread_instructions[static_cast<int>(in.category)] += static_cast<uint64_t>(__builtin_popcount(mask));
           ++tally.warp_instructions;
         }

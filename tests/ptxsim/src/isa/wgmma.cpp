@@ -2,14 +2,16 @@
 //
 // An operation belongs to four warps and starts when all have come to it (the hardware's warps arrive together); then
 // its matrices in shared memory are checked, and its products are computed when the machine completes it. Registers
-// of A are read at once. What is checked of registers: accumulators that come from ordinary registers need a
-// wgmma.fence since the last wait that gave registers back, and between mma_async and that wait nobody may read or
-// write them. A missing fence after A's registers were written is not seen.
+// of A are read at once. What is checked of registers: those that ordinary instructions wrote, and accumulators that a
+// wait gave back, need a wgmma.fence since, and between mma_async and the wait that gives them back nobody may read or
+// write them (register_watch.h). Nor may a warp exit before it has waited for all.
 #include <algorithm>
 #include <initializer_list>
 
+#include "isa/register_watch.h"
 #include "isa/tensor.h"
 #include "isa/tensor_state.h"
+#include "kernel.h"
 
 namespace ptxsim {
 
@@ -39,7 +41,9 @@ bool whole_warp(Warp& w, Instruction const& in) {
 }
 
 Step run_fence(Warp& w, Instruction const& in) {
-  if (whole_warp(w, in)) state_of(w).fenced = true;
+  if (!whole_warp(w, in)) return Step::kNext;
+  state_of(w).fenced = true;
+  unwatch(w, kWrittenSinceFence);
   return Step::kNext;
 }
 
@@ -67,9 +71,18 @@ std::shared_ptr<WgmmaAccumulators> accumulators(Warp& w, Instruction const& in, 
     std::copy(values, values + kWarpSize, fresh->values.back().begin());
     fresh->poison.push_back(accumulate ? w.poison(*op) : 0);
   }
-  if (!state.fenced)
+  bool ordered = state.fenced, fragment = false;
+  for (Operand const* op : m.d) {
+    ordered = ordered && (watched(w, op->poison) & kWrittenSinceFence) == 0;
+    fragment = fragment || (watched(w, op->poison) & kFragmentInFlight) != 0;
+    watched(w, op->poison) |= kAccumulatorInFlight;
+  }
+  if (!ordered)
     w.finding(in, 0, "missing-wgmma-fence",
-              "wgmma.mma_async uses registers that ordinary instructions may have written: wgmma.fence first");
+              "wgmma.mma_async uses accumulators that ordinary instructions may have written: wgmma.fence first");
+  if (fragment)
+    w.finding(in, 0, "wgmma-register-in-flight",
+              "accumulators are registers that an operation in flight reads as A: wgmma.wait_group first");
   state.in_flight.push_back(fresh);
   return fresh;
 }
@@ -107,6 +120,20 @@ void compute(SharedMemory& shared, WgmmaOperation& op) {
   }
 }
 
+// When a CTA's last warp exits. The finding is at the operation that nobody waited for.
+void report_in_flight(Warp& last, Instruction const&) {
+  auto const report = [&](int warp, std::vector<std::shared_ptr<WgmmaOperation>> const& operations) {
+    for (auto const& op : operations)
+      last.finding(*op->instruction, 0, "wgmma-exit-pending",
+                   "warp " + std::to_string(warp) + " exited without a wgmma.wait_group for this");
+  };
+  for (auto const& [number, group] : tensor_state(last.cta()).warpgroups)
+    for (int i = 0; i < kGroupWarps; ++i) {
+      for (auto const& committed : group.warps[i].groups) report(number * kGroupWarps + i, committed);
+      report(number * kGroupWarps + i, group.warps[i].open);
+    }
+}
+
 void start(Warp& w, Instruction const& in, std::shared_ptr<WgmmaOperation> const& op) {
   Wgmma const& m = in.decoded<Wgmma>();
   Cta& cta = w.cta();
@@ -120,6 +147,7 @@ void start(Warp& w, Instruction const& in, std::shared_ptr<WgmmaOperation> const
   if (m.descriptor_a != nullptr) check(wgmma_a_matrix(m.shape, op->a));
   check(wgmma_b_matrix(m.shape, op->b));
   ++w.cluster().tally.mma[m.count_name];
+  cta.at_exit = report_in_flight;
   Warpgroup* const group = &group_of(w);
   w.cluster().defer(reinterpret_cast<uintptr_t>(group), [&cta, op] {
     compute(cta.shared, *op);
@@ -164,6 +192,14 @@ Step run_mma_async(Warp& w, Instruction const& in) {
   if (m.descriptor_a == nullptr) {
     uint32_t registers[4][kWarpLanes];
     for (size_t r = 0; r < m.a.size(); ++r) {
+      uint8_t& mine = watched(w, m.a[r]->poison);
+      if ((mine & kWrittenSinceFence) != 0)
+        w.finding(in, 0, "missing-wgmma-fence",
+                  "wgmma.mma_async reads registers of A that ordinary instructions wrote: wgmma.fence first");
+      if ((mine & kAccumulatorInFlight) != 0)
+        w.finding(in, 0, "wgmma-register-in-flight",
+                  "registers of A are accumulators of an operation in flight: wgmma.wait_group first");
+      mine |= kFragmentInFlight;
       Lanes<uint32_t> scratch;
       std::memcpy(registers[r], w.lanes<uint32_t>(*m.a[r], scratch), sizeof registers[r]);
       uint32_t const poisoned = w.poison(*m.a[r]);
@@ -207,16 +243,17 @@ Step run_commit(Warp& w, Instruction const& in) {
   return Step::kNext;
 }
 
-void give_back(Warp& w, Instruction const& in, WgmmaAccumulators const& d) {
-  bool touched = false;
+void give_back(Warp& w, WgmmaAccumulators const& d) {
   for (size_t r = 0; r < d.registers.size(); ++r) {
-    touched = touched || w.poison(*d.registers[r]) != kAllLanes;
+    watched(w, d.registers[r]->poison) &= static_cast<uint8_t>(~kAccumulatorInFlight);
     w.store_lanes<uint32_t>(*d.registers[r], d.values[r].data());
     w.set_poison(*d.registers[r], d.poison[r]);
   }
-  if (touched)
-    w.finding(in, 0, "wgmma-register-in-flight",
-              "an accumulator register was written between wgmma.mma_async and this wgmma.wait_group");
+}
+
+void watch_fragments(Warp& w, std::vector<std::shared_ptr<WgmmaOperation>> const& operations) {
+  for (auto const& op : operations)
+    for (Operand const* a : op->instruction->decoded<Wgmma>().a) watched(w, a->poison) |= kFragmentInFlight;
 }
 
 Step run_wait(Warp& w, Instruction const& in) {
@@ -238,10 +275,13 @@ Step run_wait(Warp& w, Instruction const& in) {
       ++i;
       continue;
     }
-    give_back(w, in, *state.in_flight[i]);
+    give_back(w, *state.in_flight[i]);
     state.in_flight.erase(state.in_flight.begin() + static_cast<std::ptrdiff_t>(i));
     state.fenced = false;
   }
+  unwatch(w, kFragmentInFlight);
+  for (auto const& group : state.groups) watch_fragments(w, group);
+  watch_fragments(w, state.open);
   return Step::kNext;
 }
 
@@ -298,6 +338,7 @@ Handler decode_wgmma(Decoder& d) {
   if (what < 0 || !d.take("sync") || !d.take("aligned")) return d.fail("no such wgmma instruction");
   d.instruction().aligned = true;
   d.instruction().side_effect = true;
+  d.kernel().uses_wgmma = true;
   d.instruction().category = Class::kFence;
   if (what == 1) return decode_mma_async(d);
   if (!d.operands(what == 3 ? 1 : 0, what == 3 ? 1 : 0)) return nullptr;
