@@ -82,9 +82,9 @@ FAULTS = (
     ),
     Fault(
         "scales beyond k",
-        "wgmma",
-        "inside ? bytes[h] : 0",
-        "bytes[h]",
+        "wgmma_weights",
+        "inside ? pending[h] : 0",
+        "pending[h]",
         WRONG_RESULT,
     ),
     Fault(

@@ -129,6 +129,6 @@ def test_results_are_those_of_the_reference(programs, kernel, seed):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_is_found(programs, fault):
-    done = run(programs["wgmma" if fault.header == "expand" else fault.header], 1, fault.name)
+    done = run(programs["mma_sync" if fault.header == "mma_sync" else "wgmma"], 1, fault.name)
     assert done.returncode == 1, f"exit {done.returncode}: {done.stdout}{done.stderr}"
     assert re.search(fault.symptom, done.stdout.splitlines()[-1])

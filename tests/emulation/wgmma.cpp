@@ -94,8 +94,8 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   args.a_map = map_of_rows(workspace.begin(), 2, workspace.sizes.padded_rows, values, values * 2,
                            kTokens / args.schedule.pair, 64, true);
   args.b_map =
-      map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows, Config::kStepBytes, false);
-  args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::kAtoms);
+      map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows, Config::Weights::kStepBytes, false);
+  args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::Weights::kAtoms);
   if (args.staged) args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens, 64, true);
 
   machine::block_dim = dim3(Config::kThreads);

@@ -1,14 +1,12 @@
-// W4A4 on bf16 tensor cores (sm_90a): FP4 weights are dequantised exactly to bf16 inside the kernel; activations come as
-// bf16, from expand.cuh.
+// Products with FP4 weights on 16-bit tensor cores (sm_90a): weights are dequantised exactly inside the kernel, activations
+// come as 16-bit values. Config::Weights says how weights lie in memory and how they become operands: wgmma_weights.cuh
+// (W4A4; activations from expand.cuh), kernels/w4a16/wgmma_weights.cuh (W4A16; activations as the caller has them).
 //
 // A tile is 128 weight rows x kTokens activation rows, so D is computed transposed: weights are the 64-row operand of wgmma
 // and come from registers, activations are its n operand and come from shared memory. One producer thread starts all bulk
 // copies: activations arrive ready for wgmma, weights as codes and scales, and each of the two consumer warpgroups
-// dequantises its own weight rows into operand registers while its previous products run.
-//
-// Order along k. Within a step of 128 values, thread t of a quad reads the 16 bytes of values 32t..32t+31 of a weight row,
-// so the product of word q = 0..3 and half j = 0, 1 takes, as its k index 2t + e (+ 8), value 32t + 8q + 2j (+ 1) + 4e: the
-// order in which dequantize_word yields pairs. Activations lie in that same order.
+// dequantises its own weight rows into operand registers while its previous products run. A step along k is 128 values in
+// four words of 32, each two products; activations of a word lie next to each other, in the order that weights need.
 //
 // Two CTAs with neighbouring weight rows make a cluster: each loads half of the activations' rows for both.
 //
@@ -25,7 +23,6 @@
 #include "device/shared_memory.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
-#include "kernels/gemm/dequant.cuh"
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/gemm/wgmma_layout.cuh"
 
@@ -127,13 +124,9 @@ struct SharedMap {
   }
 };
 
-// Byte of (row, 0) within a scale atom of 128 rows.
-__device__ __forceinline__ uint32_t atom_row(int row) { return row % 32 * 16 + row / 32 * 4; }
-
 // Producer ------------------------------------------------------------------------------------------------------
 
-// Weights. One thread. Scale atoms beyond the tensor arrive as zero, but the padding inside of the last one may be anything:
-// the consumers mask it.
+// Weights. One thread.
 template <class Config>
 __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, SharedMap<Config> map) {
   Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
@@ -146,8 +139,7 @@ __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, Share
       mbarrier_wait_patiently(map.weight_empty(raw.slot), raw.parity ^ 1);
       uint32_t const full = map.weight_full(raw.slot);
       mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
-      tma_load_2d(map.weights(raw.slot), &args.b_map, step * Config::kStepBytes, n0, full);
-      tma_load_3d(map.weight_scales(raw.slot), &args.b_scale_map, 0, step * Config::kAtoms, n0 / kScaleAtomRows, full);
+      Config::Weights::load_step(args, step, n0, map, raw.slot, full);
       raw.advance();
     }
   }
@@ -191,22 +183,20 @@ __device__ __forceinline__ void prefetch_weights(WgmmaGemmArgs const& args) {
   TilePosition const tile = tile_position<Config>(args, segment.tile);
 #pragma unroll 1
   for (int step = segment.begin; step < min(segment.end, segment.begin + Config::kWeightStages); ++step) {
-    tma_prefetch_2d(&args.b_map, step * Config::kStepBytes, tile.n0);
-    tma_prefetch_3d(&args.b_scale_map, 0, step * Config::kAtoms, tile.n0 / kScaleAtomRows);
+    Config::Weights::prefetch_step(args, step, tile.n0);
   }
 }
 
 // Consumers -----------------------------------------------------------------------------------------------------
 
-// Where a consumer warpgroup is in the rings, and what a thread of it reads from them: of the warpgroup's 64 weight rows it
-// has the rows 16w + g + 8h of the product, h = 0, 1.
+// Where a consumer warpgroup is in the rings, and where a thread of it reads from a slot of weights: of the warpgroup's 64
+// weight rows it has the rows 16w + g + 8h of the product, h = 0, 1.
 template <class Config>
 struct ConsumerRings {
   RingPosition<Config::kWeightStages> raw{};
   RingPosition<Config::kUnits> ring{};
-  int skip;                // steps until the warpgroup's next one
-  uint32_t codes, scales;  // offsets of h = 0 in a slot
-  int t;
+  int skip;  // steps until the warpgroup's next one
+  typename Config::Weights::Place place;
 
   __device__ __forceinline__ explicit ConsumerRings(int thread) {  // of the consumers
     int const lane = thread % 32, row = thread % (128 * Config::kHalves) / 32 * 16 + lane / 4;
@@ -216,48 +206,9 @@ struct ConsumerRings {
       raw.advance(skip);
       ring.advance(2 * skip);
     }
-    t = lane % 4;
-    codes = row * Config::kStepBytes + t * 16;
-    scales = atom_row(row) + (Config::kFormat == Format::kNvfp4 ? t / 2 * kScaleAtomBytes + t % 2 * 2 : t);
+    place = Config::Weights::place(row, lane);
   }
 };
-
-template <Format kFormat>
-struct WeightStep {  // a thread's part of a step
-  uint32_t codes[2][4];
-  BlockFactors<kFormat> factors[2];
-};
-
-// Words 2 * kHalf and 2 * kHalf + 1 of the rows' codes, when the weights are there.
-template <class Config, int kHalf>
-__device__ __forceinline__ void load_codes(SharedMap<Config> map, ConsumerRings<Config> const& rings,
-                                           WeightStep<Config::kFormat>& weights) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    uint2 const v = shared_load8(map.weights(rings.raw.slot) + rings.codes + h * 8 * Config::kStepBytes + kHalf * 8);
-    weights.codes[h][2 * kHalf] = v.x, weights.codes[h][2 * kHalf + 1] = v.y;
-  }
-}
-
-// The rows' scale bytes, likewise; not yet looked at.
-template <class Config>
-__device__ __forceinline__ void load_scales(SharedMap<Config> map, ConsumerRings<Config> const& rings,
-                                            uint32_t (&bytes)[2]) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    // 16 bytes from row to row, within 32 rows
-    uint32_t const address = map.weight_scales(rings.raw.slot) + rings.scales + h * 8 * 16;
-    bytes[h] = Config::kFormat == Format::kNvfp4 ? shared_load2(address) : shared_load1(address);
-  }
-}
-
-template <class Config>
-__device__ __forceinline__ void convert_scales(WgmmaGemmArgs const& args, ConsumerRings<Config> const& rings, int step,
-                                               uint32_t const (&bytes)[2], WeightStep<Config::kFormat>& weights) {
-  bool const inside = 32 * rings.t < args.k - step * Config::kStepValues;  // scales beyond k may be anything
-#pragma unroll
-  for (int h = 0; h < 2; ++h) weights.factors[h] = BlockFactors<Config::kFormat>(inside ? bytes[h] : 0);
-}
 
 template <class Config>
 __device__ __forceinline__ void release_weights(SharedMap<Config> map, ConsumerRings<Config>& rings) {
@@ -270,17 +221,12 @@ __device__ __forceinline__ void release_weights(SharedMap<Config> map, ConsumerR
 template <class Config>
 __device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMap<Config> map,
                                              ConsumerRings<Config>& rings, int step,
-                                             WeightStep<Config::kFormat>& weights) {
+                                             typename Config::Weights::Step& weights) {
   mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);
-  uint32_t bytes[2];
-  load_scales<Config>(map, rings, bytes);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    uint4 const v = shared_load16(map.weights(rings.raw.slot) + rings.codes + h * 8 * Config::kStepBytes);
-    weights.codes[h][0] = v.x, weights.codes[h][1] = v.y, weights.codes[h][2] = v.z, weights.codes[h][3] = v.w;
-  }
+  typename Config::Weights::Pending pending;
+  Config::Weights::load(map, rings.raw.slot, rings.place, weights, pending);
   release_weights<Config>(map, rings);
-  convert_scales<Config>(args, rings, step, bytes, weights);
+  Config::Weights::complete(args, rings.place, step, pending, weights);
 }
 
 // Products of steps begin, begin + kGroups, ... below end of a segment; at least one. weights: of step begin; on return of
@@ -288,7 +234,8 @@ __device__ __forceinline__ void load_weights(WgmmaGemmArgs const& args, SharedMa
 template <class Config, int kCount>
 __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, SharedMap<Config> map, Segment const& segment,
                                                int begin, int end, ConsumerRings<Config>& rings,
-                                               WeightStep<Config::kFormat>& weights, float (&accumulator)[kCount]) {
+                                               typename Config::Weights::Step& weights, float (&accumulator)[kCount]) {
+  using Weights = typename Config::Weights;
   constexpr int kWords = Config::kGroupWords;
   int const lane = threadIdx.x % 32;
   int accumulate = 0;
@@ -304,23 +251,14 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
     // With short products, barriers are looked at and the next step's weights are loaded some time before they are needed.
     bool const weights_there = Config::kEarly && mbarrier_test(map.weight_full(rings.raw.slot), rings.raw.parity);
     bool unit_there = false;
-    uint32_t bytes[2];                  // scales of the next step
+    typename Weights::Pending pending;  // of the next step
     uint32_t operand[2][kWords][2][4];  // [group parity][word][half of the word]
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
       int const parity = q / kWords % 2, word = q % kWords;
       if (Config::kEarly && q % 2 == 0) unit_there = mbarrier_test(map.unit_full(rings.ring.slot), rings.ring.parity);
       // These registers are free: the products of the group before the previous one have been waited for.
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        uint32_t pairs[4];
-        dequantize_word(weights.codes[h][q], weights.factors[h].of_word(q), pairs);
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          operand[parity][word][j][h] = pairs[2 * j];
-          operand[parity][word][j][h + 2] = pairs[2 * j + 1];
-        }
-      }
+      Weights::dequantize(weights, q, operand[parity][word]);
       if (word != kWords - 1) continue;
       if ((q % 2 == 0 || kWords == 2) && !unit_there) mbarrier_wait(map.unit_full(rings.ring.slot), rings.ring.parity);
       uint32_t const descriptor =
@@ -328,20 +266,19 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < 2 * kWords; ++i) {
-        wgmma_m64k16(accumulator, operand[parity][i / 2][i % 2], descriptor + 2 * i, accumulate);
+        Weights::multiply(accumulator, operand[parity][i / 2][i % 2], descriptor + 2 * i, accumulate);
         accumulate = 1;
       }
       wgmma_commit();
       if constexpr (!Config::kEarly) {
         if (q == 3 && more) load_weights<Config>(args, map, rings, step + Config::kGroups, weights);
-      } else if (q == 1 && more) {  // codes over those that have been used
+      } else if (q == 1 && more) {  // over those that have been used
         if (!weights_there) mbarrier_wait(map.weight_full(rings.raw.slot), rings.raw.parity);
-        load_scales<Config>(map, rings, bytes);
-        load_codes<Config, 0>(map, rings, weights);
+        Weights::template load_half<0>(map, rings.raw.slot, rings.place, weights, pending);
       } else if (q == 3 && more) {
-        load_codes<Config, 1>(map, rings, weights);
+        Weights::template load_half<1>(map, rings.raw.slot, rings.place, weights, pending);
         release_weights<Config>(map, rings);
-        convert_scales<Config>(args, rings, step + Config::kGroups, bytes, weights);
+        Weights::complete(args, rings.place, step + Config::kGroups, pending, weights);
       }
       wgmma_wait<1>();
       if (q % 2 == 0 || kWords == 2) release_unit();
@@ -371,7 +308,7 @@ __device__ __forceinline__ void multiply_segment(WgmmaGemmArgs const& args, Shar
     rings.skip = left <= 0 ? -left : left % Config::kGroups == 0 ? 0 : Config::kGroups - left % Config::kGroups;
     if (left <= 0) return;
   }
-  WeightStep<Config::kFormat> weights;
+  typename Config::Weights::Step weights;
   load_weights<Config>(args, map, rings, begin, weights);
   if constexpr (Config::kPromote) {
     float accumulator[kCount];
@@ -482,7 +419,7 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
   int const n0 = tile.n0 + half * 64;
   if (n0 >= args.n) return;
   int const column = n0 + thread / 32 * 16 + lane / 4;  // and column + 8
-  constexpr float kUnshift = BlockFactors<Config::kFormat>::kUnshift;
+  constexpr float kUnshift = Config::Weights::kUnshift;
   float const scale = args.alpha != nullptr ? *args.alpha * kUnshift : kUnshift;
   float bias[2];
 #pragma unroll
@@ -557,8 +494,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
   pdl_launch_dependents();
   if (threadIdx.x == 0) {
     tma_prefetch_map(&args.a_map);
-    tma_prefetch_map(&args.b_map);
-    tma_prefetch_map(&args.b_scale_map);
+    Config::Weights::prefetch_maps(args);
     if (args.staged) tma_prefetch_map(&args.d_map);
     for (int i = 0; i < Config::kUnits; ++i) {
       mbarrier_init(map.unit_full(i), 1);

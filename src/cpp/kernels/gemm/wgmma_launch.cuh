@@ -1,61 +1,13 @@
-// Launches the W4A4 kernel of wgmma.cuh behind that of expand.cuh: workspace, tensor maps, cluster and PDL attributes.
+// Launches the W4A4 kernel of wgmma.cuh behind that of expand.cuh: workspace and tensor maps.
 #ifndef FP4AOT_KERNELS_GEMM_WGMMA_LAUNCH_CUH_
 #define FP4AOT_KERNELS_GEMM_WGMMA_LAUNCH_CUH_
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-
 #include <algorithm>
 
-#include "device/launch.cuh"
-#include "fp4aot/fp4aot.h"
-#include "images/image.h"
 #include "kernels/gemm/expand.cuh"
-#include "kernels/gemm/launch_blocks.h"
-#include "kernels/gemm/wgmma.cuh"
+#include "kernels/gemm/wgmma_queue.cuh"
 
 namespace fp4aot {
-
-using TensorMapEncode = decltype(&cuTensorMapEncodeTiled);
-
-// From the driver that is loaded, so that the image does not link to it. Null if the driver has none.
-inline TensorMapEncode tensor_map_encode() {
-  static TensorMapEncode const function = [] {
-    void* pointer = nullptr;
-    cudaDriverEntryPointQueryResult result;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &pointer, 12000, cudaEnableDefault, &result) !=
-        cudaSuccess) {
-      (void)cudaGetLastError();
-      return TensorMapEncode{};
-    }
-    return reinterpret_cast<TensorMapEncode>(result == cudaDriverEntryPointSuccess ? pointer : nullptr);
-  }();
-  return function;
-}
-
-constexpr int64_t kMaxTensorMapStride = int64_t{1} << 40;  // bytes, and less
-
-// A matrix [rows, columns] with boxes of box_rows x box_columns; what a box has outside of the tensor is read as zero and
-// not written. stride: bytes.
-inline CUresult encode_rows(CUtensorMap* map, CUtensorMapDataType type, void const* data, int64_t rows, int64_t columns,
-                            int64_t stride, uint32_t box_rows, uint32_t box_columns, CUtensorMapSwizzle swizzle) {
-  cuuint64_t const sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  cuuint64_t const strides[1] = {static_cast<cuuint64_t>(stride)};
-  cuuint32_t const box[2] = {box_columns, box_rows};
-  cuuint32_t const element_strides[2] = {1, 1};
-  return tensor_map_encode()(map, type, 2, const_cast<void*>(data), sizes, strides, box, element_strides,
-                             CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-}
-
-template <class Config>
-cudaError_t prepare_wgmma_gemm(int device) {
-  static PreparedDevices prepared;
-  return prepared.once(device, [] {
-    return cudaFuncSetAttribute(wgmma_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                Config::kSharedBytes);
-  });
-}
 
 // Swizzled scales as [row block][atom along k][128 words], with boxes of box_atoms whole atoms.
 inline CUresult encode_scales(CUtensorMap* map, uint8_t const* scales, int64_t rows, int64_t atoms,
@@ -108,51 +60,27 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, boo
   uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
   args.partials = reinterpret_cast<float*>(memory + workspace.activation_bytes);
   args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
-  int64_t const d_row = (p.m > 1 ? p.d_stride : p.n) * 2;  // bytes; a single row's stride may be anything
-  args.staged = p.d_dtype != FP4AOT_FP32 && rows_aligned(p.d, d_row, 16) && d_row < kMaxTensorMapStride;
 
+  using Weights = typename Config::Weights;
   int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
   CUresult result =
       encode_rows(&args.a_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, memory, round_up(p.m, Config::kTokens), values,
                   values * 2, Config::kTokens / args.schedule.pair, 64, CU_TENSOR_MAP_SWIZZLE_128B);
   if (result == CUDA_SUCCESS) {
     result = encode_rows(&args.b_map, CU_TENSOR_MAP_DATA_TYPE_UINT8, p.b_codes, p.n, p.k / 2, p.b_stride, Config::kRows,
-                         Config::kStepBytes, CU_TENSOR_MAP_SWIZZLE_NONE);
+                         Weights::kStepBytes, CU_TENSOR_MAP_SWIZZLE_NONE);
   }
   int64_t const atoms = (p.k / kVector<Config::kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
-  if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Config::kAtoms);
-  if (result == CUDA_SUCCESS && args.staged) {
-    result = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.d, p.m, p.n, d_row, Config::kTokens, 64,
-                         CU_TENSOR_MAP_SWIZZLE_128B);
-  }
-  if (result != CUDA_SUCCESS)
-    return gemm_failed(message, op, "cuTensorMapEncodeTiled", result, "sizes or strides too large");
-
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;  // the kernel before is ours
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(args.schedule.pair), 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(args.schedule.clusters * args.schedule.pair));
-  config.blockDim = dim3(Config::kThreads);
-  config.dynamicSmemBytes = Config::kSharedBytes;
-  config.stream = static_cast<cudaStream_t>(p.stream);
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  cudaError_t const error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
-  if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, config.blockDim.x,
-                       config.dynamicSmemBytes);
+  if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Weights::kAtoms);
+  // The kernel before is ours.
+  return queue_wgmma_gemm<Config>({op, p.stream, p.flags | FP4AOT_FLAG_PDL, message}, args, result);
 }
 
 // Expands activations to the workspace and multiplies, chunk by chunk.
 template <class Config>
 fp4aot_status run_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, bool cut, int sms, Message* message) {
-  cudaError_t const error = prepare_wgmma_gemm<Config>(p.device.index);
-  if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
-  if (tensor_map_encode() == nullptr)
-    return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
+  fp4aot_status const ready = wgmma_gemm_ready<Config>(p.device.index, op, message);
+  if (ready != FP4AOT_OK) return ready;
   WgmmaWorkspace const workspace = wgmma_workspace<Config>(p.m, p.k, cut, sms);
   for (int64_t m0 = 0; m0 < p.m; m0 += workspace.chunk_rows) {
     fp4aot_gemm_params const chunk = rows_of<Config::kFormat>(p, m0, workspace.chunk_rows);

@@ -1,35 +1,23 @@
-// Sizes, shared memory, division of the work and arguments of the warp-specialised kernel (wgmma.cuh), for host and device.
+// Sizes, shared memory and workspace of the warp-specialised kernel (wgmma.cuh), for host and device.
 #ifndef FP4AOT_KERNELS_GEMM_WGMMA_LAYOUT_CUH_
 #define FP4AOT_KERNELS_GEMM_WGMMA_LAYOUT_CUH_
-
-#include <cuda.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "fp4aot/formats.h"
-#include "kernels/gemm/args.h"
-#include "kernels/gemm/tile_schedule.h"
+#include "kernels/gemm/wgmma_args.h"
+#include "kernels/gemm/wgmma_weights.cuh"
 
 namespace fp4aot {
 
-struct WgmmaGemmArgs : GemmArgs {
-  CUtensorMap a_map;  // activations, bf16 [m, 128 * steps], in the order of expand.cuh; boxes of 64 x kTokens / pair
-  CUtensorMap b_map;  // weights' codes, uint8 [n, k / 2]; boxes of kStepBytes x kRows
-  CUtensorMap b_scale_map;  // uint32 [row block][atom][128]; boxes of kAtoms atoms
-  CUtensorMap d_map;        // 16-bit results [m, n]; boxes of 64 x kTokens; if `staged`
-  TileSchedule schedule;
-  bool staged;         // results go through shared memory and d_map
-  float* partials;     // sums of shared tiles: [CTA][2][half][kTokens / 8][128] x 4
-  uint32_t* counters;  // of finished parts: [shared tile][rank in the cluster][half]; zero
-};
-
 // A CTA's tile is 128 weight rows (n) x kTokens activation rows (m). kHalves consumer warpgroups have 64 of the weight rows
 // each; with kGroups = 2 there are as many again, and the groups take the steps along k in turn.
-// kPromoteValue: see kPromote.
-template <Format kFormatValue, int kTokensValue, bool kPromoteValue = false>
-struct WgmmaConfig {
-  static constexpr Format kFormat = kFormatValue;
+// WeightsValue: how weights lie in memory and become operands, as CanonicalWeights says it. kPromoteValue: see kPromote.
+template <class WeightsValue, int kTokensValue, bool kPromoteValue>
+struct WgmmaTile {
+  using Weights = WeightsValue;
+  static constexpr Format kFormat = Weights::kFormat;
   static constexpr int kTokens = kTokensValue;
   static_assert(kTokens == 64 || kTokens == 128 || kTokens == 192 || kTokens == 256);
   static constexpr int kRows = kWgmmaRows;
@@ -57,17 +45,14 @@ struct WgmmaConfig {
   static constexpr bool kEarly = kTokens <= 128;
   static constexpr int kGroupWords = kEarly ? 2 : 1;
 
-  // A step is 128 values along k: 64 bytes of codes a weight row and kAtoms scale atoms.
   static constexpr int kStepValues = kWgmmaStep;
-  static constexpr int kStepBytes = kStepValues / 2;
-  static constexpr int kAtoms = kStepValues / (kVector<kFormat> * kScaleAtomColumns);
 
   // Rings: weights as stored, in steps; units of activations, 64 values (128 bytes) a row, swizzled for wgmma.
   static constexpr int kUnits = kTokens == 256 ? 4 : kTokens == 192 ? 5 : 8;
   static constexpr int kWeightStages = kTokens == 256 ? 3 : kTokens == 192 ? 4 : kTokens == 128 ? 5 : 8;
   static constexpr int kUnitBytes = kTokens * 128;
-  static constexpr int kWeightBytes = kRows * kStepBytes;
-  static constexpr int kWeightScaleBytes = kAtoms * kScaleAtomBytes;
+  static constexpr int kWeightBytes = Weights::kBytes;
+  static constexpr int kWeightScaleBytes = Weights::kScaleBytes;
   static constexpr int kSumBytes = 64 * kTokens * 4;   // of 64 weight rows
   static constexpr int kStagingBytes = kTokens * 128;  // 16-bit results of 64 weight rows
 
@@ -92,7 +77,11 @@ struct WgmmaConfig {
   static constexpr int64_t kPartialFloats = int64_t{kRows} * kTokens;
 };
 
-// What a product takes from its workspace: a chunk of expanded activations, then the sums and counters of shared tiles.
+// W4A4.
+template <Format kFormatValue, int kTokensValue, bool kPromoteValue = false>
+struct WgmmaConfig : WgmmaTile<CanonicalWeights<kFormatValue>, kTokensValue, kPromoteValue> {};
+
+// What a product takes from its workspace: a chunk of activations, then the sums and counters of shared tiles.
 struct WgmmaWorkspace {
   int64_t chunk_rows;   // of A at once
   int64_t padded_rows;  // of whole tiles: copies of what lies outside of a tensor are slow
@@ -103,21 +92,28 @@ struct WgmmaWorkspace {
 constexpr int64_t kMaxActivationBytes = int64_t{128}
                                         << 20;  // 2^19 rows of one step, which a grid's second dimension holds
 
-// cut: tiles may be shared by clusters. sms: multiprocessors of the device.
+// Of shared tiles alone. cut: tiles may be shared by clusters. sms: multiprocessors of the device.
+template <class Config>
+WgmmaWorkspace wgmma_parts_workspace(bool cut, int sms) {
+  WgmmaWorkspace workspace = {};
+  if (cut) {
+    workspace.partial_bytes = int64_t{sms} * 2 * Config::kPartialFloats * 4;
+    workspace.counter_bytes = round_up(int64_t{sms} * 2 * Config::kHalves * 4, 16);
+  }
+  return workspace;
+}
+
+// With activations of m rows and k values, 2 bytes each.
 template <class Config>
 WgmmaWorkspace wgmma_workspace(int64_t m, int64_t k, bool cut, int sms) {
   constexpr int64_t kGranule = 256;  // rows, a multiple of every tile but the one of 192 and of a scale atom
   int64_t const row_bytes = round_up(k, Config::kStepValues) * 2;
   int64_t const most = std::max(kGranule, kMaxActivationBytes / row_bytes / kGranule * kGranule);
   int64_t const chunks = (m + most - 1) / most;
-  WgmmaWorkspace workspace = {};
+  WgmmaWorkspace workspace = wgmma_parts_workspace<Config>(cut, sms);
   workspace.chunk_rows = chunks <= 1 ? m : round_up((m + chunks - 1) / chunks, kGranule);
   workspace.padded_rows = round_up(workspace.chunk_rows, Config::kTokens);
   workspace.activation_bytes = workspace.padded_rows * row_bytes;
-  if (cut) {
-    workspace.partial_bytes = int64_t{sms} * 2 * Config::kPartialFloats * 4;
-    workspace.counter_bytes = round_up(int64_t{sms} * 2 * Config::kHalves * 4, 16);
-  }
   return workspace;
 }
 
