@@ -49,10 +49,11 @@ def prepare(codes: np.ndarray, scales: np.ndarray, format: str) -> np.ndarray:
     words = np.zeros((rows, columns, size // 4), np.uint32)
     for row in range(16):
         for column in range(64):
-            lane = row % 8 * 4 + column % 8 // 2
+            step = column // 16
+            word = 32 * step + 4 * (row % 8 ^ 2 * step) + column % 8 // 2
             register = (row >= 8) + 2 * (column % 16 >= 8)
             for bit, to in enumerate(CODE_BITS[register][column % 2]):
-                words[:, :, 32 * (column // 16) + lane] |= (padded[row::16, column::64] >> bit & 1) << to
+                words[:, :, word] |= (padded[row::16, column::64] >> bit & 1) << to
         for block in range(64 // VECTOR[format]):
             at = scale_byte(row, block, format)
             byte = encoded[row::16, block :: 64 // VECTOR[format]]

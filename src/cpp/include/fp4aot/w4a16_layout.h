@@ -5,12 +5,13 @@
 // [row tile][k tile], each contiguous: 512 bytes of codes, then the scales, 64 bytes (NVFP4) or 32 (MXFP4). All words are
 // 32 bits, little endian.
 //
-// Codes: with g = lane / 4 and t = lane % 4 of a warp, a tile's word 32 * step + lane holds the eight codes of k
-// 16 * step .. 16 * step + 15 that the lane needs for the A operand of mma.m16n8k16 (and of wgmma with A in registers).
-// Its four registers hold, an even k in the low half and the next in the high half, which is one byte of canonical codes:
+// Codes: with g = lane / 4 and t = lane % 4 of a warp, word 32 * step + 4 * (g ^ 2 * step) + t of a tile holds the eight
+// codes of k 16 * step .. 16 * step + 15 that the lane needs for the A operand of mma.m16n8k16 (and of wgmma with A in
+// registers). Its four registers hold, an even k in the low half and the next in the high half, which is one byte of canonical codes:
 //   register   0: row g, k = 2t, 2t + 1   1: row g + 8, the same k   2: row g, k = 2t + 8, 2t + 9   3: row g + 8, those k
 // Four words, 16 bytes, are rows g and g + 8 of one NVFP4 block. A kernel that is free to order k as it likes loads those
-// of block t in lane 4g + t, all it needs for four products with one scale a row.
+// of block t in lane 4g + t, all it needs for four products with one scale a row; others load word t of block `step`. The
+// exclusive or keeps both from hitting a bank of shared memory twice.
 // Which bit of the word each bit of the four bytes becomes is kW4a16CodeBit: chosen so that few instructions make
 // bfloat16 pairs. A bfloat16 whose sign is a code's bit 3 and whose bits 8..6 are the code's bits 2..0 is its value times
 // 2^-126. So it stands for register 0 in the word, for 1 in the word shifted left by 6, for 2 in the word rotated right
@@ -63,7 +64,8 @@ FP4AOT_HOST_DEVICE constexpr int64_t w4a16_prepared_bytes(Format format, int64_t
 
 // The word of a tile's codes that has (row, k), and which of its four bytes of canonical codes; row 0..15, k 0..63.
 FP4AOT_HOST_DEVICE constexpr int w4a16_code_word(int row, int k) {
-  return k / kW4a16StepK * 32 + row % 8 * 4 + k % 8 / 2;
+  int const step = k / kW4a16StepK;
+  return 32 * step + 4 * (row % 8 ^ 2 * step) + k % 8 / 2;
 }
 FP4AOT_HOST_DEVICE constexpr int w4a16_code_register(int row, int k) { return row / 8 + k % kW4a16StepK / 8 * 2; }
 

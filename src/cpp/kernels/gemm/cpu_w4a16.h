@@ -33,12 +33,14 @@ typename Words<V>::Vector unpack_words(typename Words<V>::Vector x) {
   }
 }
 
-// The words of rows g and g + 8 of a tile -> 32 bytes of codes of each of the two rows. words: the first of them.
+// The words of rows g and g + 8 of a tile -> 32 bytes of codes of each of the two rows.
 template <class V>
-void unpack_two_rows(uint8_t const* words, uint8_t* row, uint8_t* row_below) {
-  constexpr int kSteps = kW4a16TileK / kW4a16StepK, kStepBytes = kW4a16CodeBytes / kSteps;
+void unpack_two_rows(uint8_t const* tile, int g, uint8_t* row, uint8_t* row_below) {
+  constexpr int kSteps = kW4a16TileK / kW4a16StepK;
   uint8_t unpacked[16 * kSteps];  // [k step][t][register]
-  for (int step = 0; step < kSteps; ++step) __builtin_memcpy(unpacked + 16 * step, words + kStepBytes * step, 16);
+  for (int step = 0; step < kSteps; ++step) {
+    __builtin_memcpy(unpacked + 16 * step, tile + 4 * w4a16_code_word(g, kW4a16StepK * step), 16);
+  }
   for (int i = 0; i < 64; i += 4 * V::kWidth) {
     typename Words<V>::Vector x;
     __builtin_memcpy(&x, unpacked + i, sizeof x);
@@ -73,9 +75,9 @@ void unprepare(uint8_t const* tiles, int64_t count, uint8_t* codes, int64_t stri
   constexpr int kBlocks = kW4a16TileK / kVector<kFormat>, kTileBytes = w4a16_tile_bytes(kFormat);
   for (int64_t tile = 0; tile < count; ++tile) {
     uint8_t const* const from = tiles + tile * kTileBytes;
-    for (int64_t g = 0; g < 8; ++g) {
+    for (int g = 0; g < 8; ++g) {
       uint8_t* const row = codes + g * stride + tile * (kW4a16TileK / 2);
-      unpack_two_rows<V>(from + g * 16, row, row + 8 * stride);
+      unpack_two_rows<V>(from, g, row, row + 8 * stride);
     }
     uint8_t* const to = scales + tile * kBlocks;
     for (int row = 0; row < kW4a16TileRows; ++row) {
