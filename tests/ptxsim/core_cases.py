@@ -43,6 +43,29 @@ INTEGER = [
     ("abs.s64 D, A", "dd", [(M64, 1)]),
 ]
 
+# add.cc and its like; in braces, so that the carry goes from one to the next.
+CARRY = [
+    ("{ add.cc.u32 D, A, B; addc.u32 D, 0, 0; }", "rrr", [(M, 1, 1), (M, M, 1), (M - 1, 1, 0), (0, 0, 0)]),
+    ("{ add.cc.s32 D, A, B; addc.s32 D, A, B; }", "rrr", [(M, 1, 1), (0x7FFFFFFF, 1, 0x80000000)]),
+    ("{ add.cc.u64 D, A, B; addc.u64 D, A, 0; }", "ddd", [(M64, 1, 0), (M64, 0, M64)]),
+    (
+        "{ add.cc.u32 D, A, B; addc.cc.u32 D, C, 0; addc.u32 D, 0, 0; }",
+        "rrrr",
+        [(M, 1, M, 1), (M, 1, 0, 0), (1, 1, M, 0)],
+    ),
+    ("{ sub.cc.u32 D, A, B; subc.u32 D, 5, 0; }", "rrr", [(0, 1, 4), (1, 1, 5), (M, 0, 5)]),
+    ("{ sub.cc.u32 D, A, B; subc.cc.u32 D, 0, 0; subc.u32 D, 0, 0; }", "rrr", [(0, 1, M), (1, 1, 0)]),
+    ("sub.cc.s64 D, A, B", "ddd", [(0, 1, M64), (7, 2, 5)]),
+    (
+        "{ mad.lo.cc.u32 D, A, B, C; madc.hi.u32 D, A, B, 0; }",
+        "rrrr",
+        [(M, M, 0xFFFFFFFF, M), (M, M, 0, M - 1), (3, 4, M, 1)],
+    ),
+    ("{ mad.hi.cc.u32 D, A, B, C; addc.u32 D, 0, 0; }", "rrrr", [(M, M, 2, 1), (M, M, 1, 0)]),
+    ("{ mad.lo.cc.u32 D, A, B, C; madc.lo.cc.u32 D, A, B, C; }", "rrrr", [(3, 4, M, 12), (3, 4, 5, 17)]),
+    ("{ mad.lo.cc.s64 D, A, B, C; madc.hi.s64 D, A, B, 0; }", "dddd", [(M64, 2, 5, 0), (M64, 2, 1, M64)]),
+]
+
 LOGIC = [
     ("and.b32 D, A, B", "rrr", [(0xF0F0, 0xFF00, 0xF000)]),
     ("or.b64 D, A, B", "ddd", [(1 << 63, 1, 1 << 63 | 1)]),
@@ -236,4 +259,4 @@ MOVE = [
     ("mov.u32 D, %lanemask_lt", "rr", [(0, 0), (0, 1), (0, 3)]),
 ]
 
-ALL = INTEGER + LOGIC + FLOAT + HALVES + COMPARE + CONVERT + MOVE
+ALL = INTEGER + CARRY + LOGIC + FLOAT + HALVES + COMPARE + CONVERT + MOVE

@@ -182,13 +182,13 @@ def test_launches_that_cannot_be(tmp_path):
     unknown = tmp_path / "unknown.ptx"
     unknown.write_text(
         ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{\n  .reg .b32 %r<2>;\n"
-        "  add.cc.u32 %r1, 1, 2;\n  frobnicate.b32 %r1;\n  ret;\n}\n"
+        "  vadd.u32.u32.u32 %r1, 1, 2;\n  frobnicate.b32 %r1;\n  ret;\n}\n"
     )
     device.load(unknown)
     assert not device.launch("k")
     found = device.findings()
     assert [(f.check, f.line) for f in found] == [("unknown-instruction", 7), ("unknown-instruction", 8)]
-    assert "add.cc.u32" in found[0].message
+    assert "vadd.u32.u32.u32" in found[0].message
     assert "frobnicate.b32" in found[1].message
 
 

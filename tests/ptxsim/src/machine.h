@@ -139,6 +139,7 @@ class Warp {
   std::vector<uint32_t> poison_masks;
   std::vector<uint8_t> watched;  // of isa/register_watch.cpp, by number of the poison mask
   std::vector<uint8_t> local;
+  uint32_t carry = 0, carry_poison = kAllLanes;  // CC.CF: lanes in which it is set; in which it is undefined
   Clock clock;
   std::vector<Group> groups;
   size_t current = 0;     // the group that runs

@@ -1,7 +1,8 @@
 // atom and red.
-#include <algorithm>
 #include <cmath>
 #include <mutex>
+
+#include "isa/atomic.h"
 
 #include "isa/memory_modifiers.h"
 #include "machine.h"
@@ -10,7 +11,7 @@
 namespace ptxsim {
 namespace {
 
-enum class Operation : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExchange, kCompare, kIncrement, kDecrement };
+using Operation = AtomicOperation;
 
 struct Atomic {
   Operation op;
@@ -43,34 +44,7 @@ uint64_t add_float(uint64_t a, uint64_t b, Type type) {
 }
 
 uint64_t result(Atomic const& at, uint64_t old, uint64_t b, uint64_t c) {
-  int unused = 64 - 8 * at.type.bytes;
-  bool is_signed = at.type.letter == 's';
-  auto less = [&](uint64_t x, uint64_t y) {
-    return is_signed ? static_cast<int64_t>(x << unused) < static_cast<int64_t>(y << unused) : x < y;
-  };
-  switch (at.op) {
-    case Operation::kAdd:
-      return at.type.letter == 'u' || is_signed || at.type.letter == 'b' ? old + b : add_float(old, b, at.type);
-    case Operation::kMin:
-      return less(b, old) ? b : old;
-    case Operation::kMax:
-      return less(old, b) ? b : old;
-    case Operation::kAnd:
-      return old & b;
-    case Operation::kOr:
-      return old | b;
-    case Operation::kXor:
-      return old ^ b;
-    case Operation::kExchange:
-      return b;
-    case Operation::kCompare:
-      return old == b ? c : old;
-    case Operation::kIncrement:
-      return old >= b ? 0 : old + 1;
-    case Operation::kDecrement:
-      return old == 0 || old > b ? b : old - 1;
-  }
-  return old;
+  return atomic_result(at.op, at.type, old, b, c);
 }
 
 // One lane. Shared memory: atomics of different threads are ordered, so that the checks of order do not apply.
@@ -133,23 +107,64 @@ Step run_atomic(Warp& w, Instruction const& in) {
 
 }  // namespace
 
+uint64_t atomic_result(AtomicOperation op, Type type, uint64_t old, uint64_t b, uint64_t c) {
+  int unused = 64 - 8 * type.bytes;
+  bool is_signed = type.letter == 's';
+  auto less = [&](uint64_t x, uint64_t y) {
+    return is_signed ? static_cast<int64_t>(x << unused) < static_cast<int64_t>(y << unused) : x < y;
+  };
+  switch (op) {
+    case Operation::kAdd:
+      return type.letter == 'u' || is_signed || type.letter == 'b' ? old + b : add_float(old, b, type);
+    case Operation::kMin:
+      return less(b, old) ? b : old;
+    case Operation::kMax:
+      return less(old, b) ? b : old;
+    case Operation::kAnd:
+      return old & b;
+    case Operation::kOr:
+      return old | b;
+    case Operation::kXor:
+      return old ^ b;
+    case Operation::kExchange:
+      return b;
+    case Operation::kCompare:
+      return old == b ? c : old;
+    case Operation::kIncrement:
+      return old >= b ? 0 : old + 1;
+    case Operation::kDecrement:
+      return old == 0 || old > b ? b : old - 1;
+    case Operation::kNone:
+      break;
+  }
+  return old;
+}
+
+AtomicOperation take_atomic_operation(Decoder& d) {
+  int const op = d.take_one_of({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});
+  return op < 0 ? Operation::kNone : static_cast<Operation>(op);
+}
+
+bool exists(AtomicOperation op, Type type) {
+  bool const is_float = type.letter == 'f' || type.letter == 'h' || type.letter == 'y';
+  return op != Operation::kNone && type.bytes <= 8 && (!is_float || op == Operation::kAdd);
+}
+
 Handler decode_atom(Decoder& d) {
   auto at = std::make_shared<Atomic>();
   at->returns = d.statement().opcode == "atom";
+  if (d.has("async")) return at->returns ? d.fail("atom.async") : decode_red_async(d);
   take_ordering(d);
-  if (d.has("async")) return d.fail("red.async");
   take_cache_modifiers(d);
   at->space = take_space(d);
-  int op = d.take_one_of({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"});
-  if (op < 0) return d.fail("no operation");
-  at->op = static_cast<Operation>(op);
+  at->op = take_atomic_operation(d);
+  if (at->op == Operation::kNone) return d.fail("no operation");
   int vector = d.take_one_of({"v2", "v4", "v8"});
   at->elements = vector < 0 ? 1 : 2 << vector;
   d.take("noftz");
   d.take("noftz");
   if (!d.take_type(&at->type) || at->type.bytes > 8) return d.fail("no type of up to 64 bits");
-  bool is_float = at->type.letter == 'f' || at->type.letter == 'h' || at->type.letter == 'y';
-  if (is_float && at->op != Operation::kAdd) return d.fail("this operation on floats");
+  if (!exists(at->op, at->type)) return d.fail("this operation on floats");
   int operands = (at->returns ? 1 : 0) + (at->op == Operation::kCompare ? 3 : 2);
   if (!d.operands(operands, operands + 1)) return nullptr;
   d.instruction().data = at;

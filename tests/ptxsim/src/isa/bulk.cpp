@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <set>
 
+#include "isa/atomic.h"
 #include "isa/memory_modifiers.h"
 #include "machine.h"
 #include "memory/global.h"
@@ -78,7 +80,19 @@ Step run_wait(Warp& w, Instruction const& in) {
 struct Bulk {
   enum class Way : uint8_t { kGlobalToShared, kSharedToShared, kSharedToGlobal, kPrefetch } way = Way::kGlobalToShared;
   bool multicast = false;
+  AtomicOperation reduction = AtomicOperation::kNone;  // kNone: a copy
+  Type type;                                           // of what is reduced
 };
+
+void reduce(Bulk const& bulk, uint8_t* to, uint8_t const* from, uint32_t bytes) {
+  for (uint32_t i = 0; i + bulk.type.bytes <= bytes; i += bulk.type.bytes) {
+    uint64_t old = 0, value = 0;
+    std::memcpy(&old, to + i, bulk.type.bytes);
+    std::memcpy(&value, from + i, bulk.type.bytes);
+    old = atomic_result(bulk.reduction, bulk.type, old, value);
+    std::memcpy(to + i, &old, bulk.type.bytes);
+  }
+}
 
 // The bytes of a copy as lane `lane` names them; multiples of 16 throughout.
 bool check_size(Warp& w, Instruction const& in, int lane, uint32_t bytes, uint32_t offset) {
@@ -127,7 +141,7 @@ void copy_in(Warp& w, Instruction const& in, int lane, Bulk const& bulk) {
   }
 }
 
-void copy_out(Warp& w, Instruction const& in, int lane) {
+void copy_out(Warp& w, Instruction const& in, int lane, Bulk const& bulk) {
   uint32_t bytes = static_cast<uint32_t>(w.value(in.operands[2], lane));
   uint32_t offset;
   Cta* source = w.shared_target(in, lane, Space::kShared, w.address(in.operands[1], lane), &offset);
@@ -135,6 +149,8 @@ void copy_out(Warp& w, Instruction const& in, int lane) {
   if (source == nullptr || !check_size(w, in, lane, bytes, offset)) return;
   Stamp stamp = w.stamp(Agent::kTensorCopy, lane);
   if (!source->shared.async_read(w, in, lane, offset, bytes, stamp)) return;
+  bool const reduces = bulk.reduction != AtomicOperation::kNone;
+  if (reduces && w.global_range(in, lane, address, bytes, false, 16) == nullptr) return;
   uint8_t* to = w.global_range(in, lane, address, bytes, true, 16);
   if (to == nullptr) return;
   w.cluster().tally.add(Traffic::kBulkStore, bytes);
@@ -142,8 +158,14 @@ void copy_out(Warp& w, Instruction const& in, int lane) {
   uint64_t ticket = bulk_group_add(w, lane);
   Warp* warp = &w;
   Cluster* cluster = &w.cluster();
+  Bulk const* const what = &bulk;
   cluster->defer(0, [=] {
-    std::memcpy(to, source->shared.bytes() + offset, bytes);
+    if (reduces) {
+      std::lock_guard<std::mutex> const lock(cluster->grid().global_lock());
+      reduce(*what, to, source->shared.bytes() + offset, bytes);
+    } else {
+      std::memcpy(to, source->shared.bytes() + offset, bytes);
+    }
     source->shared.source_end(offset, bytes);
     warp->global_wrote(address, bytes);
     bulk_read(*cluster, ticket);
@@ -161,7 +183,7 @@ Step run_bulk(Warp& w, Instruction const& in) {
         copy_in(w, in, lane, bulk);
         break;
       case Bulk::Way::kSharedToGlobal:
-        copy_out(w, in, lane);
+        copy_out(w, in, lane, bulk);
         break;
       case Bulk::Way::kPrefetch:
         break;
@@ -220,9 +242,13 @@ Handler decode_bulk(Decoder& d) {
   }
   auto bulk = std::make_shared<Bulk>();
   d.instruction().data = bulk;
-  bool reduce =
-      d.has("add") || d.has("min") || d.has("max") || d.has("inc") || d.has("dec") || d.has("and") || d.has("or");
-  if (reduce) return d.fail("bulk reductions");
+  if (d.take("reduce")) {
+    bulk->reduction = take_atomic_operation(d);
+    d.take("noftz");
+    if (!d.take_type(&bulk->type) || !exists(bulk->reduction, bulk->type) ||
+        bulk->reduction == AtomicOperation::kExchange || bulk->reduction == AtomicOperation::kCompare)
+      return d.fail("this reduction");
+  }
   if (d.take("prefetch")) {
     bulk->way = Bulk::Way::kPrefetch;
     take_cache_modifiers(d);
@@ -236,11 +262,12 @@ Handler decode_bulk(Decoder& d) {
   bulk->multicast = d.take("multicast::cluster");
   take_cache_modifiers(d);
   bool to_shared = first == "shared::cluster" || first == "shared::cta";
-  if (to_shared && second == "global" && barrier) {
+  bool const reduces = bulk->reduction != AtomicOperation::kNone;
+  if (to_shared && second == "global" && barrier && !reduces) {
     bulk->way = Bulk::Way::kGlobalToShared;
     return d.operands(4, 6) ? run_bulk : nullptr;
   }
-  if (first == "shared::cluster" && second == "shared::cta" && barrier) {
+  if (first == "shared::cluster" && second == "shared::cta" && barrier && !reduces) {
     bulk->way = Bulk::Way::kSharedToShared;
     return d.operands(4, 4) ? run_bulk : nullptr;
   }

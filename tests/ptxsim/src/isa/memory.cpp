@@ -1,6 +1,7 @@
 // ld, ldu, st, prefetch and cache hints.
 #include <algorithm>
 
+#include "isa/atomic.h"
 #include "isa/memory_modifiers.h"
 #include "machine.h"
 
@@ -203,9 +204,9 @@ Handler decode_ld(Decoder& d) {
 
 Handler decode_st(Decoder& d) {
   Access access;
+  if (d.has("async")) return decode_st_async(d);
   take_ordering(d);
   take_cache_modifiers(d);
-  if (d.has("async")) return d.fail("st.async");
   if (!take_access(d, &access)) return d.fail("no type");
   if (!d.operands(2, 3)) return nullptr;
   if (d.operand(0).kind != Operand::Kind::kAddress) return d.fail("no address");

@@ -7,6 +7,7 @@ namespace ptxsim {
 
 Handler decode_arithmetic(Decoder& d);
 Handler decode_two_floats(Decoder& d);
+Handler decode_carry(Decoder& d);
 Handler decode_logic(Decoder& d);
 Handler decode_setp(Decoder& d);
 Handler decode_selp(Decoder& d);
@@ -47,7 +48,10 @@ Handler decode_launch_control(Decoder& d);
 
 namespace {
 
-Handler arithmetic(Decoder& d) { return d.has("f32x2") ? decode_two_floats(d) : decode_arithmetic(d); }
+Handler arithmetic(Decoder& d) {
+  if (d.has("cc")) return decode_carry(d);
+  return d.has("f32x2") ? decode_two_floats(d) : decode_arithmetic(d);
+}
 
 }  // namespace
 
@@ -59,6 +63,7 @@ Opcode const* find_opcode(std::string_view name) {
     };
     add(arithmetic, {"add", "sub",   "mul", "mad",  "fma",   "div", "rem", "min", "max", "neg",  "abs",
                      "sad", "mul24", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "copysign"});
+    add(decode_carry, {"addc", "subc", "madc"});
     add(decode_logic, {"and", "or", "xor", "not", "cnot", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "brev",
                        "popc", "clz", "bfind", "szext", "bmsk"});
     add(decode_setp, {"setp", "set"});
