@@ -82,7 +82,7 @@ def _load() -> None:
 
 _load()
 
-from . import torch_fakes  # noqa: E402  (needs the ops)
+from . import _fast_path, torch_fakes  # noqa: E402  (needs the ops)
 
 torch_fakes.register()
 
@@ -161,6 +161,9 @@ def _rmsnorm(op: Callable[..., Any], traced: bool) -> Callable[..., Any]:
     return call
 
 
+_bind_fast = _fast_path.load()
+fast_path_is_on = _bind_fast is not None
+
 for _name in torch_fakes.FAKES:
     _count = torch_fakes.outputs(_name)
     _residual = _count + 4 if _name.startswith("rmsnorm") else None
@@ -171,5 +174,8 @@ for _name in torch_fakes.FAKES:
             _run, _run_out = (getattr(_overload, "_op", _overload) for _overload in (_run, _run_out))
         if _residual is not None:
             _run = _rmsnorm(_run, _traced)
+        _run_out = _writing(_name, _run_out, slice(_count), _residual, _traced)
+        if not _traced and _bind_fast is not None:
+            _run, _run_out = _bind_fast(_name, _run), _bind_fast(_name + "_out", _run_out)
         setattr(_backend, _name, staticmethod(_run))
-        setattr(_backend, _name + "_out", staticmethod(_writing(_name, _run_out, slice(_count), _residual, _traced)))
+        setattr(_backend, _name + "_out", staticmethod(_run_out))

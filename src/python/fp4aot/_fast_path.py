@@ -1,0 +1,60 @@
+"""Puts the ops' fast functions (the extension module ``_torch_fast``) in front of torch's dispatcher.
+
+A fast function does what the dispatcher would, in half the host time, if there is nothing for the dispatcher to do: no
+subclass, mode, transform, gradient, trace or profiler. Else, and if anything about the arguments is unusual or wrong,
+it calls the dispatcher. It needs DLPack's C exchange API (torch 2.11) and a few functions that torch's stable ABI does
+not have; without one of them, or without the module, all calls are dispatched. ``FP4AOT_FAST_PATH=0`` does so too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+VARIABLE = "FP4AOT_FAST_PATH"
+
+Bind = Callable[[str, Callable[..., Any]], Callable[..., Any]]
+
+
+def _sees_modes(is_quiet: Callable[[], bool]) -> bool:
+    """Whether the module, which reads torch's state by names that are not promised, still sees what it must."""
+    functorch: Any = torch._C._functorch  # type: ignore[attr-defined]
+    for mode in (TorchFunctionMode, TorchDispatchMode):
+        with mode():
+            if is_quiet():
+                return False
+    functorch._vmap_increment_nesting(1, "error")
+    try:
+        return not is_quiet()
+    finally:
+        functorch._vmap_decrement_nesting()
+
+
+def load() -> Bind | None:
+    """What binds an op's name and its dispatched function to its fast function; None if there are no fast functions."""
+    if os.environ.get(VARIABLE) == "0":
+        return None
+    try:
+        from . import _torch_fast  # type: ignore[attr-defined]
+
+        _torch_fast.set_up(
+            torch.Tensor,
+            torch.nn.Parameter,
+            torch.Tensor.__dlpack_c_exchange_api__,  # type: ignore[attr-defined]
+            torch.Tensor.requires_grad,
+            torch.Tensor.is_neg,
+            torch._C._increment_version,  # type: ignore[attr-defined]
+        )
+        with torch.inference_mode(False), torch.no_grad():
+            if not _torch_fast.is_quiet() or not _sees_modes(_torch_fast.is_quiet):
+                return None
+            with torch.inference_mode():
+                _torch_fast.accept_keys()
+    except (ImportError, AttributeError, TypeError, ValueError, NotImplementedError):
+        return None
+    return _torch_fast.bind
