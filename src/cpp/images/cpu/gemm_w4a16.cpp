@@ -11,7 +11,9 @@
 namespace fp4aot::cpu {
 namespace {
 
-static_assert(kKBlock % kW4a16TileK == 0 && kNTileMin % kW4a16TileRows == 0);
+// Items and blocks of k are whole tiles of prepared weights.
+static_assert(kKBlock % kW4a16TileK == 0 && kStreamKBlock % kW4a16TileK == 0);
+static_assert(kNTileMin % kW4a16TileRows == 0 && kStreamColumnsMin % kW4a16TileRows == 0);
 
 // The scale byte of (row, column) of weights with `columns` scales a row.
 uint8_t* scale_at(fp4aot_w4a16_weights_params const& p, int64_t row, int64_t column, int64_t columns) {
@@ -80,25 +82,59 @@ void restore(fp4aot_w4a16_weights_params const& p) {
   });
 }
 
-template <Format kFormat>
-void gemm(fp4aot_gemm_w4a16_params const& p) {
-  if (p.m == 0 || p.n == 0) return;
-  constexpr int kIndex = static_cast<int>(kFormat);
-  constexpr float kUnscale = kFormat == Format::kNvfp4 ? 1.0f : 4.0f;  // MXFP4 is decoded 2^-2 too small
-  KernelTable const& kernel = kernels();
-  int const threads = threads_for(p.m, p.n, p.k);
-  float const alpha = p.alpha ? *p.alpha : 1.0f;
-  auto const load_row = kernel.load_row[p.a_dtype - 1];
-  auto const* const a_elements = static_cast<char const*>(p.a);
-  int64_t const a_bytes = element_bytes(p.a_dtype);
-  TileSize const tile = tile_size(p.m, p.n, threads);
+constexpr float unscale(Format format) {
+  return format == Format::kNvfp4 ? 1.0f : 4.0f;
+}  // MXFP4 is decoded 2^-2 too small
 
-  constexpr int64_t kBlocks = kKBlock / kVector<kFormat>;
-  constexpr int64_t kScratch =
-      Scratch::bytes_of<float>(kNTile * kKBlock) + Scratch::bytes_of<float>(kMBlock * kKBlock) +
-      Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
-      Scratch::bytes_of<uint8_t>(kNTile * kKBlock / 2) + Scratch::bytes_of<uint8_t>(kNTile * kBlocks + kScaleSlack);
-  for_each_item(threads, tile.items(p.m, p.n), [&](int64_t item) {
+// A product being computed, the same for every item.
+template <Format kFormat>
+struct Product {
+  static constexpr int kIndex = static_cast<int>(kFormat);
+  static constexpr int64_t kVec = kVector<kFormat>;
+
+  fp4aot_gemm_w4a16_params const& p;
+  KernelTable const& kernel;
+  float alpha;
+  int threads;
+
+  // Rows [row, row + rows) of A, k in [k0, k0 + valid), as floats; zero up to kc, where the weights' padding ends.
+  void load(int64_t row, int64_t rows, int64_t k0, int64_t valid, int64_t kc, float* to, int64_t ld) const {
+    auto const* const from = static_cast<char const*>(p.a);
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t const at = (row + r) * p.a_stride + k0;
+      kernel.load_row[p.a_dtype - 1](from + at * element_bytes(p.a_dtype), valid, to + r * ld);
+      std::fill(to + r * ld + valid, to + r * ld + kc, 0.0f);
+    }
+  }
+
+  // The canonical form of `columns` rows of weights, rounded up to tiles, kc of k.
+  Block restore(int64_t column, int64_t columns, int64_t k0, int64_t kc, int64_t k_block, uint8_t* codes,
+                uint8_t* scales) const {
+    Block const block{codes, k_block / 2, scales, k_block / kVec};
+    for (int64_t c = 0; c < columns; c += kW4a16TileRows) {
+      int64_t const offset = w4a16_tile_offset(kFormat, (column + c) / kW4a16TileRows, k0 / kW4a16TileK, p.k);
+      kernel.unprepare[kIndex](p.prepared + offset, kc / kW4a16TileK, codes + c * block.stride, block.stride,
+                               scales + c * block.scale_stride, block.scale_stride);
+    }
+    return block;
+  }
+
+  void store(float const* sums, int64_t ld, Region const& region, float* bias) const {
+    store_tile(p, kernel, alpha, unscale(kFormat), sums, ld, region, bias);
+  }
+};
+
+template <Format kFormat>
+void multiply_blocked(Product<kFormat> const& product) {
+  fp4aot_gemm_w4a16_params const& p = product.p;
+  KernelTable const& kernel = product.kernel;
+  TileSize const tile = tile_size(p.m, p.n, product.threads);
+  constexpr int64_t kScales = kNTile * kKBlock / kVector<kFormat> + kScaleSlack;
+  constexpr int64_t kScratch = Scratch::bytes_of<float>(kNTile * kKBlock) +
+                               Scratch::bytes_of<float>(kMBlock * kKBlock) +
+                               Scratch::bytes_of<float>(kMSuper * kNTile) + Scratch::bytes_of<float>(kNTile) +
+                               Scratch::bytes_of<uint8_t>(kNTile * kKBlock / 2) + Scratch::bytes_of<uint8_t>(kScales);
+  for_each_item(product.threads, tile.items(p.m, p.n), [&](int64_t item) {
     auto const [row, column, rows, columns] = tile.region(item, p.m, p.n);
     int64_t const padded = round_up(columns, kernel.tile_columns);
     Scratch scratch(kScratch);
@@ -107,28 +143,62 @@ void gemm(fp4aot_gemm_w4a16_params const& p) {
     float* const sums = scratch.take<float>(kMSuper * kNTile);
     float* const bias = scratch.take<float>(kNTile);
     uint8_t* const codes = scratch.take<uint8_t>(kNTile * kKBlock / 2);
-    uint8_t* const scales = scratch.take<uint8_t>(kNTile * kBlocks + kScaleSlack);
+    uint8_t* const scales = scratch.take<uint8_t>(kScales);
     for (int64_t k0 = 0; k0 < p.k; k0 += kKBlock) {
-      // Whole tiles: the prepared weights' padding is zero, and the activations' is made so here.
       int64_t const valid = std::min(kKBlock, p.k - k0), kc = round_up(valid, kW4a16TileK);
-      for (int64_t c = 0; c < columns; c += kW4a16TileRows) {
-        int64_t const offset = w4a16_tile_offset(kFormat, (column + c) / kW4a16TileRows, k0 / kW4a16TileK, p.k);
-        kernel.unprepare[kIndex](p.prepared + offset, kc / kW4a16TileK, codes + c * (kKBlock / 2), kKBlock / 2,
-                                 scales + c * kBlocks, kBlocks);
-      }
-      kernel.decode_panels[kIndex]({codes, kKBlock / 2, scales, kBlocks}, columns, kc, panels);
+      Block const b = product.restore(column, columns, k0, kc, kKBlock, codes, scales);
+      kernel.decode_panels[product.kIndex](b, columns, kc, panels);
       for (int64_t r = 0; r < rows; r += kMBlock) {
         int64_t const count = std::min(kMBlock, rows - r);
-        for (int64_t i = 0; i < count; ++i) {
-          float* const to = a + i * kKBlock;
-          load_row(a_elements + ((row + r + i) * p.a_stride + k0) * a_bytes, valid, to);
-          std::fill(to + valid, to + kc, 0.0f);
-        }
+        product.load(row + r, count, k0, valid, kc, a, kKBlock);
         kernel.multiply(a, count, panels, padded, kc, k0 == 0, sums + r * padded, padded);
       }
     }
-    store_tile(p, kernel, alpha, kUnscale, sums, padded, {row, column, rows, columns}, bias);
+    product.store(sums, padded, {row, column, rows, columns}, bias);
   });
+}
+
+template <Format kFormat>
+void multiply_streaming(Product<kFormat> const& product) {
+  fp4aot_gemm_w4a16_params const& p = product.p;
+  int64_t const width =
+      std::clamp(round_up(divide_up(p.n, 2 * product.threads), kW4a16TileRows), kStreamColumnsMin, kStreamColumns);
+  constexpr int64_t kScales = kW4a16TileRows * kStreamKBlock / kVector<kFormat> + kScaleSlack;
+  constexpr int64_t kScratch =
+      Scratch::bytes_of<float>(kStreamRows * kStreamKBlock) + Scratch::bytes_of<float>(kStreamRows * kStreamColumns) +
+      Scratch::bytes_of<float>(kStreamColumns) + Scratch::bytes_of<uint8_t>(kW4a16TileRows * kStreamKBlock / 2) +
+      Scratch::bytes_of<uint8_t>(kScales);
+  for_each_item(product.threads, divide_up(p.n, width), [&](int64_t item) {
+    int64_t const column = item * width, columns = std::min(width, p.n - column);
+    Scratch scratch(kScratch);
+    float* const a = scratch.take<float>(kStreamRows * kStreamKBlock);
+    float* const sums = scratch.take<float>(kStreamRows * kStreamColumns);
+    float* const bias = scratch.take<float>(kStreamColumns);
+    uint8_t* const codes = scratch.take<uint8_t>(kW4a16TileRows * kStreamKBlock / 2);
+    uint8_t* const scales = scratch.take<uint8_t>(kScales);
+    std::fill(sums, sums + p.m * columns, 0.0f);
+    for (int64_t k0 = 0; k0 < p.k; k0 += kStreamKBlock) {
+      int64_t const valid = std::min(kStreamKBlock, p.k - k0), kc = round_up(valid, kW4a16TileK);
+      product.load(0, p.m, k0, valid, kc, a, kStreamKBlock);
+      for (int64_t c = 0; c < columns; c += kW4a16TileRows) {
+        int64_t const count = std::min<int64_t>(kW4a16TileRows, columns - c);
+        Block const b = product.restore(column + c, count, k0, kc, kStreamKBlock, codes, scales);
+        product.kernel.stream_w4a16[product.kIndex][p.m - 1](a, b, count, kc, sums + c, columns);
+      }
+    }
+    product.store(sums, columns, {0, column, p.m, columns}, bias);
+  });
+}
+
+template <Format kFormat>
+void gemm(fp4aot_gemm_w4a16_params const& p) {
+  if (p.m == 0 || p.n == 0) return;
+  Product<kFormat> const product{p, kernels(), p.alpha ? *p.alpha : 1.0f, threads_for(p.m, p.n, p.k)};
+  if (p.m <= kStreamRows) {
+    multiply_streaming(product);
+  } else {
+    multiply_blocked(product);
+  }
 }
 
 }  // namespace

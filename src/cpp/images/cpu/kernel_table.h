@@ -33,6 +33,9 @@ struct Block {
 using StreamKernel = void (*)(int8_t const* a, float const* a_scales, Block const& b, int64_t columns, int64_t kc,
                               float* d, int64_t ldd);
 
+// The same for float rows of A, [rows][kStreamKBlock], and without the factor 4; columns even, kc a multiple of 32.
+using StreamW4a16Kernel = void (*)(float const* a, Block const& b, int64_t columns, int64_t kc, float* d, int64_t ldd);
+
 // d[0..n) = alpha * (unscale * c) + bias, converted once; unscale is a power of two; bias may be null.
 using StoreRow = void (*)(float const* c, int64_t n, float unscale, float alpha, float const* bias, void* d);
 
@@ -71,6 +74,7 @@ struct KernelTable {
   // `count` tiles of prepared weights (w4a16_layout.h) one after another -> 16 rows of canonical codes and scale bytes.
   void (*unprepare[2])(uint8_t const* tiles, int64_t count, uint8_t* codes, int64_t stride, uint8_t* scales,
                        int64_t scale_stride);
+  StreamW4a16Kernel stream_w4a16[2][kStreamRows];  // by rows of A - 1
   StoreRow store_row[3];
   void (*load_row[3])(void const* x, int64_t n, float* out);
 };

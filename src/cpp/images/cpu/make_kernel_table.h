@@ -33,6 +33,7 @@ constexpr KernelTable make_kernel_table(char const* name, std::integer_sequence<
       {prepare_stream<V, kNv>, prepare_stream<V, kMx>},
       {{stream<V, kNv, kRows + 1>...}, {stream<V, kMx, kRows + 1>...}},
       {unprepare<V, kNv>, unprepare<V, kMx>},
+      {{stream_w4a16<V, kNv, kRows + 1>...}, {stream_w4a16<V, kMx, kRows + 1>...}},
       {store_row<V, Bf16>, store_row<V, Fp16>, store_row<V, float>},
       {load_row<V, Bf16>, load_row<V, Fp16>, load_row<V, float>},
   };
