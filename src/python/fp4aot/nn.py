@@ -1,10 +1,10 @@
-"""A linear layer with FP4 weights and activations (W4A4). Needs torch."""
+"""Linear layers with FP4 weights: Fp4Linear with FP4 activations (W4A4), W4A16Linear with 16-bit ones. Needs torch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from . import torch_ops  # noqa: F401  # isort: skip  (first: it says what is wrong with this torch, if anything)
 
@@ -12,26 +12,10 @@ import torch
 from torch import Tensor
 
 from . import ops
+from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_linear, check_sizes, check_tensors, keep_dtypes, run
+from .nn_w4a16 import W4A16Linear
 
-Format = Literal["nvfp4", "mxfp4"]
-_BLOCK = {"nvfp4": 16, "mxfp4": 32}
-_SCALE_DTYPE = {"nvfp4": torch.float8_e4m3fn, "mxfp4": torch.float8_e8m0fnu}
-_BIAS_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-
-
-class _WithoutBackward(torch.autograd.Function):
-    """Fp4Linear where autograd records: a backward pass must not find a silently missing gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, layer: Fp4Linear) -> Tensor:
-        return layer._product(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        raise RuntimeError(
-            "Fp4Linear has no backward: it is for inference. Run the model under torch.no_grad(), or train the "
-            "torch.nn.Linear and quantise it afterwards."
-        )
+__all__ = ["Format", "Fp4Linear", "W4A16Linear", "quantize_linears"]
 
 
 class Fp4Linear(torch.nn.Module):
@@ -68,19 +52,13 @@ class Fp4Linear(torch.nn.Module):
     ) -> None:
         """An all-zero layer, to load a state dict into; see :meth:`from_linear`. ``dtype`` is that of the bias."""
         super().__init__()
-        if format not in _BLOCK:
-            raise ValueError(f"format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
-        if in_features % 32 or out_features % 8 or in_features <= 0 or out_features <= 0:
-            raise ValueError(
-                f"Fp4Linear: in_features is {in_features} and out_features {out_features}; they must be multiples of "
-                "32 and 8. Keep such a layer in its own dtype, or pad its weight with zeros."
-            )
+        check_sizes("Fp4Linear", in_features, out_features, 32, format)
         self.in_features, self.out_features, self.format = in_features, out_features, format
-        columns = in_features // _BLOCK[format]
+        columns = in_features // BLOCK[format]
         shape = ((out_features + 127) // 128 * 128, (columns + 3) // 4 * 4)
         buffers: dict[str, Tensor | None] = {
             "weight_codes": torch.zeros(out_features, in_features // 2, dtype=torch.uint8, device=device),
-            "weight_scales": torch.zeros(shape, dtype=torch.uint8, device=device).view(_SCALE_DTYPE[format]),
+            "weight_scales": torch.zeros(shape, dtype=torch.uint8, device=device).view(SCALE_DTYPE[format]),
             "weight_global_scale": torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None,
             "bias": torch.zeros(out_features, dtype=dtype, device=device) if bias else None,
             "input_global_scale": None,
@@ -94,10 +72,7 @@ class Fp4Linear(torch.nn.Module):
     @torch.no_grad()
     def from_linear(cls, linear: torch.nn.Linear, format: Format = "nvfp4") -> Fp4Linear:
         """Quantises the weight of a ``torch.nn.Linear`` (bfloat16, float16 or float32) on its device."""
-        if not isinstance(linear, torch.nn.Linear):
-            raise TypeError(
-                f"Fp4Linear.from_linear: linear is a {type(linear).__name__}; it must be a torch.nn.Linear."
-            )
+        check_linear("Fp4Linear", linear)
         weight = linear.weight.detach()
         layer = cls(
             linear.in_features,
@@ -134,40 +109,8 @@ class Fp4Linear(torch.nn.Module):
         is checked on the CPU only (elsewhere it would wait for the device). Checkpoints of ModelOpt and
         compressed-tensors differ in it: if theirs multiplies on the way back (``weight_scale_2``), pass its reciprocal.
         """
-        if format not in _BLOCK:
-            raise ValueError(f"format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
-        if codes.ndim != 2 or codes.dtype not in (torch.uint8, getattr(torch, "float4_e2m1fn_x2", torch.uint8)):
-            raise ValueError(
-                f"Fp4Linear.from_tensors: codes are {codes.dtype} of shape {tuple(codes.shape)}; they must be uint8 "
-                "(two in a byte) or float4_e2m1fn_x2 of shape [N, K/2]."
-            )
-        if scales.dtype not in (torch.uint8, _SCALE_DTYPE[format]):
-            raise ValueError(
-                f"Fp4Linear.from_tensors: scales are {scales.dtype}; those of {format} are {_SCALE_DTYPE[format]}, or "
-                "uint8 with the same bytes."
-            )
-        layer = cls(codes.shape[1] * 2, codes.shape[0], bias is not None, format=format, device=codes.device)
-        columns = layer.in_features // _BLOCK[format]
-        if scales.shape != (layer.out_features, columns):
-            raise ValueError(
-                f"Fp4Linear.from_tensors: scales have shape {tuple(scales.shape)}; linear {format} scales of codes "
-                f"{tuple(codes.shape)} are {(layer.out_features, columns)}."
-            )
-        if bias is not None and (bias.shape != (layer.out_features,) or bias.dtype not in _BIAS_DTYPES):
-            raise ValueError(
-                f"Fp4Linear.from_tensors: bias is {bias.dtype} of shape {tuple(bias.shape)}; it must be bfloat16, "
-                f"float16 or float32 of shape {(layer.out_features,)}."
-            )
-        if global_scale is not None and format != "nvfp4":
-            raise ValueError(f"Fp4Linear.from_tensors: {format} has no global_scale. Leave it out.")
-        if global_scale is not None:
-            if not isinstance(global_scale, Tensor) or global_scale.numel() != 1:
-                given = tuple(global_scale.shape) if isinstance(global_scale, Tensor) else global_scale
-                raise ValueError(f"Fp4Linear.from_tensors: global_scale is {given}; it must be a tensor of one number.")
-            if global_scale.device.type == "cpu" and not 0 < global_scale.item() < math.inf:
-                raise ValueError(
-                    f"Fp4Linear.from_tensors: global_scale is {global_scale.item()}; it must be finite and > 0."
-                )
+        in_features, out_features = check_tensors("Fp4Linear", codes, scales, global_scale, bias, format)
+        layer = cls(in_features, out_features, bias is not None, format=format, device=codes.device)
         layer.weight_codes = codes.view(torch.uint8)
         layer.weight_scales = ops.swizzle_scales(scales).view(layer.weight_scales.dtype)
         if global_scale is not None:
@@ -189,12 +132,7 @@ class Fp4Linear(torch.nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """``[*, in_features]`` to ``[*, out_features]`` in the dtype of ``x``."""
-        if x.shape[-1:] != (self.in_features,):
-            raise ValueError(f"Fp4Linear: x has shape {tuple(x.shape)}; its last dimension must be {self.in_features}.")
-        x = _autocast(x)
-        if x.requires_grad and torch.is_grad_enabled():
-            return _WithoutBackward.apply(x, self)
-        return self._product(x)
+        return run(self, x)
 
     def _product(self, x: Tensor) -> Tensor:
         if self.format == "mxfp4":
@@ -215,15 +153,12 @@ class Fp4Linear(torch.nn.Module):
         """``.to(dtype)`` and the like move the scales but never convert them."""
         before = {name: self._buffers[name] for name in self._buffers if name.endswith(("scale", "scales"))}
         super()._apply(fn, recurse)
-        for name, old in before.items():
-            new = self._buffers[name]
-            if old is not None and new is not None and new.dtype != old.dtype:
-                self._buffers[name] = old.to(new.device)
+        keep_dtypes(self, before)
         return self
 
     def weight_bytes(self) -> int:
         """Bytes of the weight as stored: codes, block scales (without padding) and global scale."""
-        scales = self.out_features * (self.in_features // _BLOCK[self.format])
+        scales = self.out_features * (self.in_features // BLOCK[self.format])
         return self.weight_codes.numel() + scales + (4 if self.format == "nvfp4" else 0)
 
     def dequantized_weight(self, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -234,14 +169,6 @@ class Fp4Linear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, bias={self.bias is not None}, format={self.format!r}"
-
-
-def _autocast(x: Tensor) -> Tensor:
-    """``x`` in autocast's dtype where autocast is on and casts (it leaves float64 alone)."""
-    device = x.device.type
-    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
-        return x
-    return x.to(torch.get_autocast_dtype(device)) if x.dtype in _BIAS_DTYPES else x
 
 
 def _accept_calibrated(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
@@ -255,35 +182,40 @@ def quantize_linears(
     module: torch.nn.Module,
     format: Format = "nvfp4",
     *,
+    weight_only: bool = False,
     skip: Callable[[str, torch.nn.Linear], bool] = lambda name, linear: False,
 ) -> torch.nn.Module:
-    """Replaces, in place, the ``torch.nn.Linear`` layers inside ``module`` by :class:`Fp4Linear`, and returns it.
+    """Replaces, in place, the ``torch.nn.Linear`` layers inside ``module`` by :class:`Fp4Linear`, or by
+    :class:`W4A16Linear` if ``weight_only``, and returns it.
 
-    Left as they are: layers whose sizes do not fit (``in_features`` not a multiple of 32, ``out_features`` not of 8),
-    those whose owner reads ``.weight`` itself (in ``MultiheadAttention`` and ``TransformerEncoderLayer``; subclasses of
-    ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)`` is true. A layer in several places stays
+    Left as they are: layers whose sizes do not fit (``out_features`` not a multiple of 8, ``in_features`` not of 32, or
+    of 16 for NVFP4 with ``weight_only``), those whose owner reads ``.weight`` itself (in ``MultiheadAttention`` and
+    ``TransformerEncoderLayer``; subclasses of ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)`` is true. A layer in several places stays
     one layer: it is replaced in all of them, or in none if one of them asks for that.
     """
+    kind = W4A16Linear if weight_only else Fp4Linear
+    multiple = BLOCK[format] if weight_only and format in BLOCK else 32
     if type(module) is torch.nn.Linear:
         raise ValueError(
-            "quantize_linears: module is itself a Linear and cannot be replaced in place. Use Fp4Linear.from_linear."
+            "quantize_linears: module is itself a Linear and cannot be replaced in place. Use "
+            f"{kind.__name__}.from_linear."
         )
     places: list[tuple[torch.nn.Module, str, torch.nn.Linear]] = []
     kept: set[torch.nn.Module] = set()
     for parent_name, parent in module.named_modules():
         for child_name, child in parent._modules.items():  # named_children() leaves out a layer's second place
-            if type(child) is not torch.nn.Linear or child.in_features % 32 or child.out_features % 8:
+            if type(child) is not torch.nn.Linear or child.in_features % multiple or child.out_features % 8:
                 continue
             places.append((parent, child_name, child))
             if isinstance(parent, torch.nn.TransformerEncoderLayer) or skip(
                 f"{parent_name}.{child_name}".lstrip("."), child
             ):
                 kept.add(child)
-    made: dict[torch.nn.Module, Fp4Linear] = {}
+    made: dict[torch.nn.Module, torch.nn.Module] = {}
     for parent, child_name, child in places:
         if child in kept:
             continue
         if child not in made:
-            made[child] = Fp4Linear.from_linear(child, format)
+            made[child] = kind.from_linear(child, format)
         setattr(parent, child_name, made[child])
     return module

@@ -253,7 +253,9 @@ def _gemm(
     backend = torch_backend()
     try:
         if out is None:
-            dtype = backend.dtype(tensor.dtype if out_dtype is None else out_dtype)
+            if out_dtype is None and tensor.is_floating_point() and tensor.element_size() == 2:
+                out_dtype = tensor.dtype  # of others the op says what is wrong
+            dtype = backend.dtype(out_dtype)
             return getattr(backend, op)(a, b.data, b.n, b.k, dtype, alpha, bias, tactic, pdl)  # type: ignore[no-any-return]
         getattr(backend, op + "_out")(out, a, b.data, b.n, b.k, alpha, bias, tactic, pdl)
         return out

@@ -1,0 +1,142 @@
+"""Bad arguments of the W4A16 functions are refused in a sentence, before anything is written."""
+
+import re
+
+import fp4aot
+import numpy as np
+import pytest
+import torch
+from operands import Operand
+from w4a16_operands import prepare
+
+BF16, FP32, U8 = torch.bfloat16, torch.float32, torch.uint8
+
+
+def operand(format="nvfp4", n=16, k=64) -> Operand:
+    return Operand(np.random.default_rng(0), n, k, format, "cpu")
+
+
+def x(*shape, dtype=BF16):
+    return torch.ones(shape or (4, 64), dtype=dtype)
+
+
+def weight(format="nvfp4"):
+    return prepare(operand(format))
+
+
+def prepared(format="nvfp4", layout="swizzled", codes=None, scales=None, **sizes):
+    b = operand(format, **sizes)
+    codes = b.packed if codes is None else codes(b.packed)
+    scales = b.swizzled() if scales is None else scales(b)
+    return fp4aot.prepare_w4a16_weights(codes, scales, format=format, scale_layout=layout)
+
+
+def gemm(a=None, b=None, *arguments, **options):
+    return fp4aot.gemm_w4a16_nvfp4(x() if a is None else a, weight() if b is None else b, *arguments, **options)
+
+
+CASES = {
+    "n": (lambda: prepared(n=12), ["n = 12", "multiple of 8", "Pad"]),
+    "k": (lambda: prepared("mxfp4", codes=lambda c: c[:, :24]), ["k = 48", "multiple of 32", "Pad"]),
+    "format": (lambda: fp4aot.prepare_w4a16_weights(x(), x(), format="fp4"), ["'fp4'", "'nvfp4'", "'mxfp4'"]),
+    "layout": (lambda: prepared(layout="rows"), ["'rows'", "'swizzled'", "'linear'"]),
+    "codes dtype": (lambda: prepared(codes=lambda c: c.int()), ["codes", "uint8", "int32"]),
+    "codes rank": (lambda: prepared(codes=lambda c: c[0]), ["two dimensions", r"\[N, K/2\]"]),
+    "codes columns strided": (lambda: prepared(codes=lambda c: c.t()), ["codes", "stride", "contiguous"]),
+    "codes misaligned": (
+        lambda: prepared(codes=lambda c: torch.zeros(520, dtype=U8)[4:516].view(16, 32)),
+        ["codes", "misaligned", "8 bytes"],
+    ),
+    "codes stride": (lambda: prepared(codes=lambda c: torch.zeros(16, 36, dtype=U8)[:, :32]), ["codes_stride = 36"]),
+    "codes an array": (lambda: prepared(codes=lambda c: c.numpy()), ["b_scales", "torch", "NumPy"]),
+    "scales an array": (lambda: prepared(scales=lambda b: b.scales), ["b_scales is a numpy.ndarray", "Tensor"]),
+    "scales too small": (lambda: prepared(scales=lambda b: b.swizzled()[:127]), ["scales has 508 bytes; 512"]),
+    "linear for swizzled": (
+        lambda: prepared(scales=lambda b: torch.from_numpy(b.scales)),
+        ["scales has 64 bytes; 512"],
+    ),
+    "swizzled for linear": (
+        lambda: prepared(layout="linear", codes=lambda c: c[:, :24], scales=lambda b: b.swizzled()),
+        ["128 rows of 4", "linear", "swizzled"],
+    ),
+    "linear flat too small": (
+        lambda: prepared(layout="linear", scales=lambda b: torch.from_numpy(b.scales).reshape(-1)[:63]),
+        ["scales has 63 bytes; 64 are needed"],
+    ),
+    "scales of the other format": (
+        lambda: prepared("mxfp4", scales=lambda b: operand("nvfp4").swizzled()),
+        ["float8_e4m3fn", "float8_e8m0fnu", "nvfp4 op"],
+    ),
+    "swizzled not contiguous": (
+        lambda: prepared(scales=lambda b: torch.zeros(128, 8, dtype=U8)[:, :4]),
+        ["scales", "contiguous"],
+    ),
+    "swizzled misaligned": (
+        lambda: prepared(scales=lambda b: torch.zeros(520, dtype=U8)[8:].view(128, 4)),
+        ["scales", "misaligned", "16"],
+    ),
+    # Products.
+    "a tensor for b": (lambda: gemm(b=operand().packed), ["b is a torch.Tensor", "prepare_w4a16_weights"]),
+    "the other format": (lambda: gemm(b=weight("mxfp4")), ["mxfp4 weights", "gemm_w4a16_mxfp4"]),
+    "float32": (lambda: gemm(x(dtype=FP32)), ["a is torch.float32", "bfloat16", "float16", "Convert"]),
+    "integers": (lambda: gemm(torch.ones(4, 64, dtype=torch.int32)), ["a is torch.int32", "bfloat16"]),
+    "k of a": (lambda: gemm(x(4, 32)), ["a has 32 columns", "K = 64"]),
+    "a scalar": (lambda: gemm(torch.tensor(1.0, dtype=BF16)), ["a is a scalar", "dimension"]),
+    "a misaligned": (lambda: gemm(x(264)[4:260].view(4, 64)), ["a = 0x", "misaligned", "16 bytes", "Copy"]),
+    "a_stride": (lambda: gemm(x(4, 68)[:, :64]), ["a_stride = 68", "multiple of 8"]),
+    "a transposed": (lambda: gemm(x(64, 64).t()), ["a has stride 64", "contiguous"]),
+    "a expanded": (lambda: gemm(x(1, 64).expand(4, 64)), ["a_stride = 0", "64"]),
+    "a an array": (lambda: gemm(np.ones((4, 64), np.float16)), ["b is a torch.Tensor", "NumPy"]),
+    "array of float32": (
+        lambda: gemm(np.ones((4, 64), np.float32)),
+        ["a is float32", "float16", "bfloat16"],
+    ),
+    "no tensor": (lambda: gemm([[1.0]]), ["a is a builtins.list", "torch tensors", "NumPy"]),
+    "alpha a number": (lambda: gemm(None, None, 0.5), ["alpha is a builtins.float", r"torch.tensor\(0.5"]),
+    "alpha size": (lambda: gemm(None, None, torch.ones(2)), ["alpha", "one float32"]),
+    "bias shape": (lambda: gemm(bias=torch.ones(8)), ["bias", r"\[8\]", r"\[16\]"]),
+    "bias strided": (lambda: gemm(bias=torch.ones(32)[::2]), ["bias", "contiguous"]),
+    "out_dtype": (lambda: gemm(out_dtype=torch.float64), ["out_dtype", "float64", "bfloat16"]),
+    "out shape": (lambda: gemm(out=x(4, 8)), [r"\[4, 8\]", r"\[4, 16\]"]),
+    "out an array": (lambda: gemm(out=np.ones((4, 16), np.float32)), ["out is a numpy.ndarray"]),
+    "tactic": (lambda: gemm(tactic=9999), ["tactic = 9999", " 0"]),
+    "tactic None": (lambda: gemm(tactic=None), ["tactic is None", "integer"]),
+    # PreparedWeight.
+    "size of data": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(500, dtype=U8), 16, 64, "nvfp4"),
+        [r"shape \(500,\)", "N = 16, K = 64", r"\(576,\)"],
+    ),
+    "dtype of data": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(576, dtype=torch.int8), 16, 64, "nvfp4"),
+        ["int8", "uint8"],
+    ),
+    "format of data": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(576, dtype=U8), 16, 64, "e2m1"),
+        ["'e2m1'", "'nvfp4'"],
+    ),
+    "state": (
+        lambda: fp4aot.PreparedWeight.from_state_dict({"data": torch.zeros(9), "shape": torch.tensor([16, 64])}),
+        [r"shape \(9,\)", r"576 bytes \(nvfp4\)", r"544 bytes \(mxfp4\)"],
+    ),
+    "layout of restore": (lambda: weight().restore(scale_layout="rows"), ["'rows'", "'swizzled'"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_message(name):
+    call, pieces = CASES[name]
+    text = ""
+    try:
+        call()
+    except (ValueError, TypeError) as error:
+        text = str(error)
+    missing = [piece for piece in pieces if not re.search(piece, text)]
+    assert not missing, f"the message lacks {missing}: {text}"
+    assert text.endswith((".", ")")), f"not a sentence: {text}"
+
+
+def test_nothing_is_written_on_error():
+    out = torch.full((4, 16), 7.0, dtype=BF16)
+    with pytest.raises(ValueError, match="bias"):
+        gemm(out=out, bias=torch.ones(8))
+    assert (out == 7).all()
