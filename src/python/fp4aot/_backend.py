@@ -41,10 +41,10 @@ ROUNDINGS = {"ceil": 0, "floor": 1}
 
 def code(codes: dict[str, int], name: str, value: str) -> int:
     """The C ABI's number for a named choice, or a ValueError that lists the names."""
-    number = codes.get(value) if isinstance(value, str) else None
-    if number is None:
-        raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".")
-    return number
+    try:
+        return codes[value]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".") from None
 
 
 def numpy_backend(first: object) -> Any:

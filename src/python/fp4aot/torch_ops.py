@@ -92,7 +92,8 @@ is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 # torch's own numbers of the dtypes (c10::ScalarType, fixed by its file formats): an op takes a microsecond less to read
 # an output dtype as a number than as a torch.dtype.
-_DTYPE_NUMBERS: dict[object, object] = {None: 15, torch.bfloat16: 15, torch.float16: 5, torch.float32: 6}
+_BFLOAT16 = 15
+_DTYPE_NUMBERS: dict[object, object] = {torch.bfloat16: _BFLOAT16, torch.float16: 5, torch.float32: 6}
 
 
 class Traced:
@@ -110,7 +111,9 @@ class Eager:
     @staticmethod
     def dtype(dtype: object) -> object:
         """What to give for an output dtype."""
-        number = _DTYPE_NUMBERS.get(dtype) if dtype is None or isinstance(dtype, torch.dtype) else None
+        if dtype is None:
+            return _BFLOAT16
+        number = _DTYPE_NUMBERS.get(dtype) if isinstance(dtype, torch.dtype) else None
         if number is None:
             raise ValueError(f"dtype (out_dtype) is {dtype!r}; it must be torch.bfloat16, float16 or float32.")
         return number
