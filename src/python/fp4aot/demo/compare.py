@@ -16,19 +16,20 @@ from tqdm import tqdm
 
 from .. import ops, runtime
 from ..cli import table
-from ..nn import Format, Fp4Linear
+from ..nn import Format, Fp4Linear, W4A16Linear
 from . import chart
 from .encoder import LINEARS, Encoder, load_encoder, model_directory, tokenize
 
 BATCH = 32
-NAMES = {"nvfp4": "NVFP4", "mxfp4": "MXFP4"}
+Fp4Layer = Fp4Linear | W4A16Linear
 
 
 @dataclass
 class Result:
-    """What is measured for one format."""
+    """What is measured for one format and kind of activations: FP4 (W4A4), or bfloat16 (W4A16)."""
 
     format: str
+    activations: str
     weight_bytes: int = 0
     cosine_mean: float = 0.0
     cosine_min: float = 0.0
@@ -37,6 +38,11 @@ class Result:
     seconds: float = 0.0
     kernel_error: float = 0.0  # largest of a layer, against fp64 products of the same FP4 operands
     layer_error: dict[str, float] = field(default_factory=dict)  # "0 query" -> relative error of its output
+
+    @property
+    def name(self) -> str:
+        """ "NVFP4 W4A4" """
+        return f"{self.format.upper()} {'W4A16' if self.activations == 'bf16' else 'W4A4'}"
 
 
 def load_sentences() -> tuple[list[str], list[int]]:
@@ -47,13 +53,19 @@ def load_sentences() -> tuple[list[str], list[int]]:
     return sentences, [number for number, group in enumerate(topics.values()) for _ in group]
 
 
-def quantize(encoder: Encoder, format: Format) -> Encoder:
-    """A copy of the encoder with every linear layer in FP4."""
-    result = copy.deepcopy(encoder)
-    for layer in result.stack():
+def quantize(encoder: Encoder, result: Result) -> Encoder:
+    """A copy of the encoder with every linear layer's weight in FP4."""
+    quantized = copy.deepcopy(encoder)
+    kind = W4A16Linear if result.activations == "bf16" else Fp4Linear
+    for layer in quantized.stack():
         for name, linear in layer.linears.items():
-            layer.linears[name] = Fp4Linear.from_linear(cast(torch.nn.Linear, linear), format)
-    return result
+            layer.linears[name] = kind.from_linear(cast(torch.nn.Linear, linear), cast(Format, result.format))
+    return quantized
+
+
+def passes(device: torch.device) -> int:
+    """How often encode() encodes."""
+    return 2 if device.type == "cuda" else 1
 
 
 def synchronize(device: torch.device) -> None:
@@ -63,11 +75,11 @@ def synchronize(device: torch.device) -> None:
 
 
 def encode(encoder: Encoder, batches: list[tuple[Tensor, Tensor]], bar: Any) -> tuple[Tensor, float]:
-    """Embeddings of all batches, and the seconds of the fastest of two passes (the first warms up)."""
+    """Embeddings of all batches, and the seconds of the last pass: a GPU's second one, the first warms up."""
     device = batches[0][0].device
-    fastest = float("inf")
+    seconds = 0.0
     embeddings: list[Tensor] = []
-    for _ in range(2):
+    for _ in range(passes(device)):
         synchronize(device)
         start = time.perf_counter()
         embeddings = []
@@ -75,14 +87,14 @@ def encode(encoder: Encoder, batches: list[tuple[Tensor, Tensor]], bar: Any) -> 
             embeddings.append(encoder(ids, mask))
             bar.update()
         synchronize(device)
-        fastest = min(fastest, time.perf_counter() - start)
-    return torch.cat(embeddings), fastest
+        seconds = time.perf_counter() - start
+    return torch.cat(embeddings), seconds
 
 
 class LayerErrors:
     """Sums, over the tokens of the fp32 run, how far each FP4 layer's output is from the fp32 layer's on one input."""
 
-    def __init__(self, encoder: Encoder, quantized: Mapping[Format, Encoder]) -> None:
+    def __init__(self, encoder: Encoder, quantized: Mapping[str, Encoder]) -> None:
         self.encoder = encoder
         self.quantized = {name: {(i, n): m for i, n, m in e.named_linears()} for name, e in quantized.items()}
         self.sums: dict[tuple[str, int, str], Tensor] = {}  # squares of the difference and of the fp32 output
@@ -93,10 +105,10 @@ class LayerErrors:
         def watch(index: int, name: str) -> Any:
             def hook(module: Any, arguments: tuple[Tensor], output: Tensor) -> None:
                 x, exact = arguments[0][mask], output[mask].double()
-                for format, layers in self.quantized.items():
+                for which, layers in self.quantized.items():
                     difference = layers[index, name](x).double() - exact
                     sums = torch.stack([difference.square().sum(), exact.square().sum()])
-                    key = (format, index, name)
+                    key = (which, index, name)
                     self.sums[key] = self.sums.get(key, torch.zeros_like(sums)) + sums
 
             return hook
@@ -108,21 +120,23 @@ class LayerErrors:
             for handle in handles:
                 handle.remove()
 
-    def of(self, format: str) -> dict[str, float]:
+    def of(self, quantized: str) -> dict[str, float]:
         """ "<layer> <name>" -> relative error."""
         return {
             f"{index} {name}": float((sums[0] / sums[1]).sqrt())
             for (which, index, name), sums in self.sums.items()
-            if which == format
+            if which == quantized
         }
 
 
-def kernel_error(layer: Fp4Linear, seed: int) -> float:
-    """Relative error of the product itself: against fp64 arithmetic on the very FP4 operands that it was given."""
+def kernel_error(layer: Fp4Layer, seed: int) -> float:
+    """Relative error of the product itself: against fp64 arithmetic on the very operands that it was given."""
     generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(64, layer.in_features, generator=generator).to(layer.weight_codes.device)
     weight = layer.dequantized_weight().double()
-    if layer.format == "nvfp4":
+    x = torch.randn(64, layer.in_features, generator=generator).to(weight.device)
+    if isinstance(layer, W4A16Linear):
+        a = x.to(torch.bfloat16).double()
+    elif layer.format == "nvfp4":
         scale = ops.nvfp4_global_scale(x)
         a = ops.dequantize_nvfp4(*ops.quantize_nvfp4(x, scale), scale, dtype=torch.float32).double()
     else:
@@ -150,8 +164,8 @@ def choose_device(device: str) -> torch.device:
 def print_results(
     results: list[Result], sentences: int, fp32_bytes: int, fp32_seconds: float, fp32_topic: float, image: str
 ) -> None:
-    """Both tables."""
-    rows = [["", "fp32", *(NAMES[r.format] for r in results)]]
+    """All tables."""
+    rows = [["", "fp32", *(r.name for r in results)]]
 
     def line(label: str, fp32: str, values: list[str]) -> None:
         rows.append([label, fp32, *values])
@@ -171,11 +185,14 @@ def print_results(
     line("error of the product itself", "-", [f"{r.kernel_error:.0e}" for r in results])
     line("seconds for all sentences", f"{fp32_seconds:.3f}", [f"{r.seconds:.3f}" for r in results])
     print(table(rows))
-    print("  (A few sentences more or less are noise. The product itself: against fp64 on the same FP4 operands.)")
+    print("  (W4A4: weights and activations in FP4. W4A16: FP4 weights, bfloat16 activations.)")
+    print("  (A few sentences more or less are noise. The product itself: against fp64 on the same operands.)")
     if image == "cpu":
         print("  (The cpu image shows what FP4 does to accuracy; its time says nothing about a GPU's.)")
     for result in results:
-        print(f"\nRelative error of each {NAMES[result.format]} layer's output, in % (same input, fp32 weights = 0)")
+        if result.activations != "fp4":
+            continue  # those are in the chart
+        print(f"\nRelative error of each {result.name} layer's output, in % (same input, fp32 weights = 0)")
         layers = sorted({int(key.split(" ", 1)[0]) for key in result.layer_error})
         print(
             table(
@@ -203,45 +220,45 @@ def main(device_name: str, format: str, output: str, json_path: str | None) -> i
     batches = [(ids.to(device), mask.to(device)) for ids, mask in tokenize(directory, sentences, BATCH)]
     linears = [cast(torch.nn.Linear, module) for _, _, module in encoder.named_linears()]
     fp32_bytes = sum(module.weight.numel() * 4 for module in linears)
-    formats: list[Format] = ["nvfp4", "mxfp4"] if format == "both" else [format]  # type: ignore[list-item]
+    formats = ["nvfp4", "mxfp4"] if format == "both" else [format]
+    results = [Result(name, "fp4") for name in formats]
+    results += [Result(name, "bf16") for name in formats if runtime.supports(f"gemm_w4a16_{name}", device)]
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(
-        f"MiniLM-L6 sentence encoder: {len(linears)} linear layers, {fp32_bytes // 4 / 1e6:.1f} M weights, to FP4 "
-        f"(weights and activations).\n{len(sentences)} sentences in {int(topics.max()) + 1} topics. "
+        f"MiniLM-L6 sentence encoder: {len(linears)} linear layers, {fp32_bytes // 4 / 1e6:.1f} M weights, to FP4.\n"
+        f"{len(sentences)} sentences in {int(topics.max()) + 1} topics. "
         f"Image {image} on {where}.\n"
     )
 
-    steps = len(batches) * (2 + 2 * len(formats) + 1) + len(formats) * (1 + len(linears))
+    steps = len(batches) * (passes(device) * (1 + len(results)) + 1) + len(results) * (1 + len(linears))
     with tqdm(total=steps, desc="encoding", leave=False, disable=None) as bar:
         exact, fp32_seconds = encode(encoder, batches, bar)
         exact_nearest = nearest(exact).cpu()
-        quantized, results = {}, []
-        for name in formats:
-            quantized[name] = quantize(encoder, name)
+        quantized = {}
+        for result in results:
+            model = quantized[result.name] = quantize(encoder, result)
             bar.update()
-            result = Result(name)
-            embeddings, result.seconds = encode(quantized[name], batches, bar)
+            embeddings, result.seconds = encode(model, batches, bar)
             cosine = (embeddings * exact).sum(1)
             result.cosine_mean, result.cosine_min = float(cosine.mean()), float(cosine.min())
             found = nearest(embeddings).cpu()
             result.neighbour_agreement = float((found == exact_nearest).float().mean())
             result.topic_agreement = float((topics[found] == topics).float().mean())
-            layers = [cast(Fp4Linear, module) for _, _, module in quantized[name].named_linears()]
+            layers = [cast(Fp4Layer, module) for _, _, module in model.named_linears()]
             result.weight_bytes = sum(layer.weight_bytes() for layer in layers)
             for seed, layer in enumerate(layers):
                 result.kernel_error = max(result.kernel_error, kernel_error(layer, seed))
                 bar.update()
-            results.append(result)
         errors = LayerErrors(encoder, quantized)
         for ids, mask in batches:
             errors.run(ids, mask)
             bar.update()
     for result in results:
-        result.layer_error = errors.of(result.format)
+        result.layer_error = errors.of(result.name)
 
     fp32_topic = float((topics[exact_nearest] == topics).float().mean())
     print_results(results, len(sentences), fp32_bytes, fp32_seconds, fp32_topic, image)
-    chart.draw({NAMES[r.format]: r.layer_error for r in results}, image, path)
+    chart.draw({r.name: r.layer_error for r in results}, image, path)
     print(f"\nChart of the error of each layer: {path}")
     if json_path:
         data = {"image": image, "fp32_bytes": fp32_bytes, "fp32_seconds": fp32_seconds, "fp32_topic": fp32_topic}
