@@ -27,7 +27,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
 
 import reference  # noqa: E402  (through the line above)
 
-from ptxsim import build, gemm_problems, problems, quantize_problems  # noqa: E402  (through the line above)
+from ptxsim import build, gemm_problems, problems, quantize_problems, w4a16_problems  # noqa: E402  (through the line above)
 from ptxsim.session import DTYPES  # noqa: E402
 from ptxsim.worker import Report, Worker  # noqa: E402
 
@@ -44,10 +44,13 @@ PROBLEMS = {
     "unswizzle_scales": problems.ScaleLayout,
     "gemm_nvfp4": gemm_problems.Gemm,
     "gemm_mxfp4": gemm_problems.Gemm,
+    "gemm_w4a16_nvfp4": w4a16_problems.W4a16,
+    "gemm_w4a16_mxfp4": w4a16_problems.W4a16,
 }
 CHOICES = {
     "dtype": tuple(DTYPES),
     "bias": tuple(DTYPES),
+    "a_dtype": ("bf16", "fp16"),
     "kind": ("normal", "wide", "special"),
     "layout": ("swizzled", "linear"),
     "rounding": ("ceil", "floor"),
@@ -83,7 +86,7 @@ def reader(op: str, name: str, types: tuple[type, ...]) -> Callable:
     if name == "only":
         return pattern
     if name == "k" and op != "nvfp4_global_scale":
-        return whole(1, 32 if op.startswith("gemm") else reference.VECTOR[problems.format_of(op)])
+        return whole(1, 32 if op in ("gemm_nvfp4", "gemm_mxfp4") else reference.VECTOR[problems.format_of(op)])
     if int in types:
         return whole(1 if name in SIZES else 0)
     return float if float in types else str

@@ -71,6 +71,11 @@ def images() -> tuple[str, ...]:
     )
 
 
+def has_op(image: str, op: str) -> bool:
+    """As the image's sources name its ops."""
+    return f"OP({op})" in (ROOT / "src" / "cpp" / "images" / image / "image.cpp").read_text()
+
+
 def ptx_files(image: str) -> list[Path]:
     """The PTX that the image's units were compiled through."""
     units = [path for path in objects(image) if path.name.endswith(".cu.o")]

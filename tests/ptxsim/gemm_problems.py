@@ -43,6 +43,40 @@ class Operand:
         return reference.dequantize(self.codes, self.scales, self.format)
 
 
+def multiply(session: Session, problem, fields: dict) -> dict[str, np.ndarray]:
+    """The outputs of a product's tactics, under their names: all that are valid and in whose name `only` is found, or
+    the one that the problem names. Failures of all tactics are raised together."""
+    if problem.tactic == 0:
+        tactics = {0: "default"}
+    else:
+        valid = session.tactics(problem.op, **problem.fields())
+        if problem.tactic is not None:
+            tactics = {problem.tactic: valid.get(problem.tactic, "not valid")}
+        else:
+            tactics = {number: name for number, name in valid.items() if re.search(problem.only, name)}
+    outputs, failures, findings = {}, [], []
+    for number, name in tactics.items():
+        try:
+            outputs[name] = _multiply(session, problem, fields, number)
+        except (SimulationError, CallFailed) as error:
+            failures.append(f"tactic {number} ({name}): {error}")
+            findings += getattr(error, "findings", [])
+            session.clear()
+    if failures:
+        raise SimulationError("\n".join(failures), findings)
+    return outputs
+
+
+def _multiply(session: Session, problem, fields: dict, tactic: int) -> np.ndarray:
+    m, n, element = problem.m, problem.n, ELEMENT[problem.dtype]().itemsize
+    stride = n + problem.d_gap
+    d = session.allocate(((m - 1) * stride + n) * element)
+    session.call(problem.op, pdl=problem.pdl, **fields, d=d, tactic=tactic)
+    session.synchronize()
+    expect_gaps_untouched(session, d.address, m, n * element, stride * element, "d")
+    return session.download(d.address, (m, n), ELEMENT[problem.dtype], stride * element)
+
+
 @dataclass(frozen=True)
 class Gemm:
     op: str
@@ -75,16 +109,8 @@ class Gemm:
             "bias_dtype": DTYPES[self.bias or self.dtype],
         }  # fmt: skip
 
-    def tactics(self, session: Session) -> dict[int, str]:
-        if self.tactic == 0:
-            return {0: "default"}
-        valid = session.tactics(self.op, **self.fields())
-        if self.tactic is not None:
-            return {self.tactic: valid.get(self.tactic, "not valid")}
-        return {number: name for number, name in valid.items() if re.search(self.only, name)}
-
     def run(self, session: Session) -> dict[str, np.ndarray]:
-        """One output a tactic, under the tactic's name. Failures of all tactics are raised together."""
+        """One output a tactic, under the tactic's name."""
         a, b, bias = self.inputs()
         fields = self.fields() | {
             "a_codes": session.upload(reference.pack_codes(a.codes), self.k // 2 + self.a_gap),
@@ -96,28 +122,7 @@ class Gemm:
             fields["alpha"] = session.upload(np.array([self.alpha], np.float32))
         if bias is not None:
             fields["bias"] = session.upload(bits_of(bias, self.bias))
-        outputs, failures, findings = {}, [], []
-        for number, name in self.tactics(session).items():
-            try:
-                outputs[name] = self._multiply(session, fields, number)
-            except SimulationError as error:
-                failures.append(f"tactic {number} ({name}): {error}")
-                findings += error.findings
-                session.clear()
-            except CallFailed as error:
-                failures.append(f"tactic {number} ({name}): {error}")
-                session.clear()
-        if failures:
-            raise SimulationError("\n".join(failures), findings)
-        return outputs
-
-    def _multiply(self, session: Session, fields: dict, tactic: int) -> np.ndarray:
-        element, stride = ELEMENT[self.dtype]().itemsize, self.n + self.d_gap
-        d = session.allocate(((self.m - 1) * stride + self.n) * element)
-        session.call(self.op, pdl=self.pdl, **fields, d=d, tactic=tactic)
-        session.synchronize()
-        expect_gaps_untouched(session, d.address, self.m, self.n * element, stride * element, "d")
-        return session.download(d.address, (self.m, self.n), ELEMENT[self.dtype], stride * element)
+        return multiply(session, self, fields)
 
     def check(self, outputs: dict[str, np.ndarray]) -> None:
         a, b, bias = self.inputs()

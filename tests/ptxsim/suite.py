@@ -15,6 +15,7 @@ from . import build
 from .gemm_problems import Chain, Gemm
 from .problems import GlobalScale, ScaleLayout
 from .quantize_problems import Dequantize, EdgeCases, Quantize
+from .w4a16_problems import W4a16, W4a16Chain
 from .worker import Report, Worker
 
 FORMATS = ("nvfp4", "mxfp4")
@@ -109,14 +110,36 @@ def gemm_problems() -> Iterable[object]:
         yield Chain(op, 70, 136, 320)
 
 
+def w4a16_problems() -> Iterable[object]:
+    for format in FORMATS:
+        op = f"gemm_w4a16_{format}"
+        for a_dtype in ("bf16", "fp16"):
+            yield W4a16(op, 16, 128, 256, a_dtype)  # one tile, whole along K
+            # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 16 bytes,
+            # then at none.
+            partial = {"m": 33, "n": 272, "k": 352, "a_dtype": a_dtype, "alpha": 0.37, "a_gap": 8, "d_gap": 16}
+            yield W4a16(op, **partial, bias="bf16")
+            yield W4a16(op, **partial, dtype="fp16", bias="fp32", pdl=True)
+            yield W4a16(op, **partial, dtype="fp32", bias="fp16")
+            yield W4a16(op, 35, 136, 416, a_dtype, "fp16", a_gap=24, d_gap=3, seed=5)
+            yield W4a16(op, 9, 80, 1536, a_dtype, alpha=-2.5, seed=2)  # K long enough to be cut
+            yield W4a16(op, 70, 264, 1056, a_dtype, "fp32", "wide", seed=6)
+            yield W4a16(op, 5, 24, 160, a_dtype, kind="special", seed=8)
+            yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
+            yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype)
+        yield W4a16(op, 300, 1040, 192, only="wgmma", seed=1)  # several waves
+        if format == "nvfp4":
+            yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
+
+
 def cases(problems: Iterable[object]) -> list[Case]:
-    """The problems, on every image that was built."""
+    """The problems, on every image that was built and has their op."""
     listed = list(problems)
-    return [Case(image, problem) for image in build.images() for problem in listed]
+    return [Case(image, p) for image in build.images() for p in listed if build.has_op(image, p.op)]
 
 
 def all_cases() -> list[Case]:
-    return cases([*quantize_problems(), *layout_problems(), *gemm_problems()])
+    return cases([*quantize_problems(), *layout_problems(), *gemm_problems(), *w4a16_problems()])
 
 
 def other_schedules() -> list[Case]:
@@ -125,6 +148,12 @@ def other_schedules() -> list[Case]:
         problem
         for op in ("gemm_nvfp4", "gemm_mxfp4")
         for problem in (Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"), Chain(op, 70, 136, 320))
+    ]
+    listed += [
+        problem
+        for op in ("gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4")
+        for a_dtype in ("bf16", "fp16")
+        for problem in (W4a16(op, 33, 272, 608, a_dtype), W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype))
     ]
     return [replace(case, completion=name) for case in cases(listed) for name in ("eager", "random")]
 

@@ -109,8 +109,12 @@ def describe_image(session) -> dict[str, dict[int, str]]:
     """The image's ops, with their tactics for an ordinary product."""
     found = {}
     for op in (op for op in session.ops() if session.supports(op)):
-        fields = {"m": 256, "n": 512, "k": 2048, "a_stride": 1024, "b_stride": 1024, "d_stride": 512, "d_dtype": 1}
-        found[op] = session.tactics(op, **fields, bias_dtype=1) if op.startswith("gemm") else {}
+        fields = {"m": 256, "n": 512, "k": 2048, "d_stride": 512, "d_dtype": 1, "bias_dtype": 1}
+        if op.startswith("gemm_w4a16"):
+            fields |= {"a_stride": 2048, "a_dtype": 1}
+        else:
+            fields |= {"a_stride": 1024, "b_stride": 1024}
+        found[op] = session.tactics(op, **fields) if op.startswith("gemm") else {}
     return found
 
 

@@ -1,0 +1,133 @@
+"""Problems of gemm_w4a16_nvfp4 and gemm_w4a16_mxfp4. Prepared weights come from the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import reference
+
+from .gemm_problems import SCALE_RANGE, Operand, multiply
+from .problems import NAN_SCALE, as_dtype, format_of
+from .session import DTYPES, Session, bits_of, floats_of
+
+WIDE_RANGE = {"nvfp4": (0x00, 0x7E), "mxfp4": (127 - 60, 127 + 60)}  # bytes of scales
+SPECIALS = (np.nan, np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class W4a16:
+    op: str
+    m: int
+    n: int
+    k: int
+    a_dtype: str = "bf16"
+    dtype: str = "bf16"
+    kind: str = "normal"  # "wide": any scale; "special": with a few NaN and infinities, and NaN scales
+    tactic: int | None = None  # None: every tactic that is valid
+    only: str = ""  # of those, the ones in whose name this regular expression is found
+    alpha: float | None = None
+    bias: str | None = None  # its dtype
+    a_gap: int = 0  # elements between rows, such that rows are multiples of 8 apart
+    d_gap: int = 0
+    seed: int = 0
+    pdl: bool = False
+
+    def inputs(self) -> tuple[np.ndarray, Operand, np.ndarray | None]:
+        rng, format = np.random.default_rng(self.seed), format_of(self.op)
+        a = rng.standard_normal((self.m, self.k)).astype(np.float32)
+        w = Operand.random(rng, self.n, self.k, format)
+        low, high = (SCALE_RANGE if self.kind == "normal" else WIDE_RANGE)[format]
+        scales = rng.integers(low, high + 1, w.scales.shape).astype(np.uint8)
+        if self.kind == "special":
+            for i, value in enumerate(SPECIALS):
+                a[3 * i % self.m, rng.integers(self.k)] = value
+            scales[5 % self.n, rng.integers(scales.shape[1])] = NAN_SCALE[format]
+        bias = None if self.bias is None else as_dtype(rng.standard_normal(self.n).astype(np.float32), self.bias)
+        return as_dtype(a, self.a_dtype), Operand(w.codes, scales, format), bias
+
+    def fields(self) -> dict[str, int]:
+        """What list_tactics looks at."""
+        return {
+            "m": self.m, "n": self.n, "k": self.k, "a_stride": self.k + self.a_gap, "a_dtype": DTYPES[self.a_dtype],
+            "d_stride": self.n + self.d_gap, "d_dtype": DTYPES[self.dtype],
+            "bias_dtype": DTYPES[self.bias or self.dtype],
+        }  # fmt: skip
+
+    def run(self, session: Session) -> dict[str, np.ndarray]:
+        """One output a tactic, under the tactic's name."""
+        a, w, bias = self.inputs()
+        prepared = reference.prepare_w4a16(w.codes, w.scales, w.format)
+        fields = self.fields() | {
+            "a": session.upload(bits_of(a, self.a_dtype), (self.k + self.a_gap) * 2),
+            "prepared": session.upload(prepared), "prepared_bytes": prepared.size,
+        }  # fmt: skip
+        if self.alpha is not None:
+            fields["alpha"] = session.upload(np.array([self.alpha], np.float32))
+        if bias is not None:
+            fields["bias"] = session.upload(bits_of(bias, self.bias))
+        return multiply(session, self, fields)
+
+    def check(self, outputs: dict[str, np.ndarray]) -> None:
+        a, w, bias = self.inputs()
+        alpha = 1.0 if self.alpha is None else float(np.float32(self.alpha))
+        result, magnitude = reference.product(a.astype(np.float64), w.values, alpha, bias)
+        infinite = np.isinf(result)
+        finite = np.where(infinite, 0, result), np.where(infinite, 0, magnitude)
+        wrong = []
+        for name, bits in outputs.items():
+            out = floats_of(bits, self.dtype)
+            try:
+                assert np.array_equal(out[infinite], result[infinite]), "infinities differ"
+                reference.assert_product(np.where(infinite, 0, out), finite, self.k, self.dtype)
+            except AssertionError as error:
+                wrong.append(f"{name}: {error}")
+        assert not wrong, "\n".join(wrong)
+
+
+@dataclass(frozen=True)
+class W4a16Chain:
+    """Programmatic launches that read what the launch before them writes, and overwrite what it reads.
+
+    a dequantised -> product -> other values dequantised into a -> product into another output: nothing is waited for.
+    """
+
+    op: str
+    m: int
+    n: int
+    k: int
+    tactic: int = 0
+    a_dtype: str = "bf16"
+    seed: int = 0
+
+    def inputs(self) -> tuple[list[Operand], Operand]:
+        rng, format = np.random.default_rng(self.seed), format_of(self.op)
+        activations = [Operand.random(rng, self.m, self.k, format) for _ in range(2)]
+        return activations, Operand.random(rng, self.n, self.k, format)
+
+    def run(self, session: Session) -> dict[str, np.ndarray]:
+        activations, w = self.inputs()
+        prepared = session.upload(weights := reference.prepare_w4a16(w.codes, w.scales, w.format))
+        a, outputs = session.allocate(self.m * self.k * 2), [session.allocate(self.m * self.n * 4) for _ in range(2)]
+        sources = [(session.upload(reference.pack_codes(x.codes)), x.swizzled()) for x in activations]
+        sources = [(codes, session.upload(scales), scales.size) for codes, scales in sources]
+        for (codes, scales, scales_bytes), d in zip(sources, outputs, strict=True):
+            session.call(
+                f"dequantize_{w.format}", pdl=True, rows=self.m, k=self.k, codes=codes, codes_stride=self.k // 2,
+                scales=scales, scales_bytes=scales_bytes, output=a, output_stride=self.k,
+                output_dtype=DTYPES[self.a_dtype],
+            )  # fmt: skip
+            session.call(
+                self.op, pdl=True, m=self.m, n=self.n, k=self.k, a=a, a_stride=self.k, a_dtype=DTYPES[self.a_dtype],
+                prepared=prepared, prepared_bytes=weights.size, d=d, d_stride=self.n, d_dtype=DTYPES["fp32"],
+                bias_dtype=DTYPES["fp32"], tactic=self.tactic,
+            )  # fmt: skip
+        session.synchronize()
+        shape = (self.m, self.n)
+        return {f"product {i}": session.download(d.address, shape, np.float32) for i, d in enumerate(outputs)}
+
+    def check(self, outputs: dict[str, np.ndarray]) -> None:
+        activations, w = self.inputs()
+        for x, d in zip(activations, outputs.values(), strict=True):
+            a = as_dtype(x.values.astype(np.float32), self.a_dtype)
+            reference.assert_product(d, reference.product(a.astype(np.float64), w.values), self.k, "fp32")
