@@ -1,0 +1,65 @@
+// Tactics of gemm_w4a16_* on the wgmma kernel on sm90a: data and one rule, as policy.h has them for W4A4. They follow the
+// small-M kernel's tactics in the op's table (w4a16_policy.h); here they count from 0:
+//   2 * i + c    wgmma_128x<tokens>: tiles of 128 weight rows x kW4a16WgmmaTiles[i].tokens; c = 1: tiles may be cut along k
+#ifndef FP4AOT_IMAGES_SM90A_W4A16_WGMMA_POLICY_H_
+#define FP4AOT_IMAGES_SM90A_W4A16_WGMMA_POLICY_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fp4aot/formats.h"
+#include "fp4aot/fp4aot.h"
+#include "images/sm90a/policy.h"
+
+namespace fp4aot::sm90a {
+
+// Costs in nanoseconds on an H200. Estimates, not measured: what W4A4's kernel, which differs in its weights, was measured
+// to take (policy.h).
+constexpr WgmmaTile kW4a16WgmmaTiles[] = {
+    {64, 524, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
+constexpr int kW4a16WgmmaTileCount = 4;
+constexpr int kW4a16WgmmaTactics = kW4a16WgmmaTileCount * 2;
+constexpr int kW4a16WgmmaLaunch = 6000;  // and filling the pipeline
+constexpr int kW4a16WgmmaBefore = 1500;  // a kernel before it, that splits activations or clears counters
+constexpr int kW4a16WgmmaSplit = 900;    // values split in a nanosecond
+
+constexpr char const* kW4a16WgmmaNames[] = {"wgmma_128x64",  "wgmma_128x64_cut",  "wgmma_128x128", "wgmma_128x128_cut",
+                                            "wgmma_128x192", "wgmma_128x192_cut", "wgmma_128x256", "wgmma_128x256_cut"};
+static_assert(sizeof kW4a16WgmmaNames / sizeof kW4a16WgmmaNames[0] == kW4a16WgmmaTactics);
+
+constexpr int64_t kW4a16WgmmaMaxK = INT32_MAX / 8 / 32 * 32;      // values are counted in 32 bits, twice if split
+constexpr int64_t kW4a16WgmmaMaxStride = (int64_t{1} << 39) - 8;  // of a, in elements: of a tensor map
+
+constexpr bool w4a16_wgmma_split(fp4aot_gemm_w4a16_params const& p, Format format) {
+  return format == Format::kMxfp4 && p.a_dtype == FP4AOT_FP16;
+}
+
+// fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which larger tiles are not.
+constexpr bool w4a16_wgmma_valid(fp4aot_gemm_w4a16_params const& p, int tactic) {
+  return tactic >= 0 && tactic < kW4a16WgmmaTactics && p.k <= kW4a16WgmmaMaxK &&
+         (p.m <= 1 || p.a_stride <= kW4a16WgmmaMaxStride) &&
+         (p.d_dtype != FP4AOT_FP32 || kW4a16WgmmaTiles[tactic / 2].tokens <= 128);
+}
+
+// What a tile costs along k and besides, for the CTAs that have most of them, as gemm_cost.
+constexpr int64_t w4a16_wgmma_cost(fp4aot_gemm_w4a16_params const& p, Format format, int tactic, int sms) {
+  bool const split = w4a16_wgmma_split(p, format), cut = tactic % 2 != 0;
+  WgmmaTile const& tile = kW4a16WgmmaTiles[tactic / 2];
+  int64_t const steps = divide_up(p.k, kWgmmaStep) << split;
+  int64_t const m = std::clamp<int64_t>(p.m, 1, kMaxCost), n = std::clamp<int64_t>(p.n, 1, kMaxCost);
+  int64_t const scale = divide_up(p.m, m) * divide_up(p.n, n);
+  TileSchedule const schedule = schedule_tiles(m, n, steps * kWgmmaStep, tile.tokens, cut, sms);
+  int64_t const whole = divide_up(schedule.whole, schedule.clusters) * (steps * tile.step + tile.fixed);
+  int64_t cost = kW4a16WgmmaLaunch + whole * scale;
+  if (split) cost += p.m * p.k / kW4a16WgmmaSplit;
+  if (split || cut) cost += kW4a16WgmmaBefore;
+  if (schedule.whole < schedule.tiles) {
+    cost += (schedule.range + (schedule.longer > 0)) * int64_t{tile.step} + tile.fixed + tile.cut +
+            int64_t{schedule.clusters} * tile.tokens / 64 * kWgmmaPart / schedule.tiles;
+  }
+  return cost;
+}
+
+}  // namespace fp4aot::sm90a
+
+#endif
