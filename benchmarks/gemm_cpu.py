@@ -50,15 +50,22 @@ def main() -> None:
             (a, a_scales), (b, b_scales) = operands
             return gemm(a, b, a_scales, b_scales, out_dtype=torch.float32)
 
+        def w4a16(a: torch.Tensor, gemm: Callable[..., object], weight: object) -> object:
+            return gemm(a, weight, out_dtype=torch.float32)
+
+        half = x.to(torch.bfloat16)
+        prepared = {f: fp4aot.prepare_w4a16_weights(*o[1], format=f) for f, o in (("nvfp4", nvfp4), ("mxfp4", mxfp4))}
         times = medians(
             {
                 "torch": lambda x=x, w=w: torch.mm(x, w.T),
                 "nvfp4": lambda o=nvfp4: product(fp4aot.gemm_nvfp4, o),
                 "mxfp4": lambda o=mxfp4: product(fp4aot.gemm_mxfp4, o),
+                "w4a16 nvfp4": lambda a=half, w=prepared["nvfp4"]: w4a16(a, fp4aot.gemm_w4a16_nvfp4, w),
+                "w4a16 mxfp4": lambda a=half, w=prepared["mxfp4"]: w4a16(a, fp4aot.gemm_w4a16_mxfp4, w),
             }
         )
         line = f"M {m:4} N {n:4} K {k:4}  torch fp32 {times['torch']:8.2f}"
-        for name in ("nvfp4", "mxfp4"):
+        for name in list(times)[1:]:
             line += f"  {name} {times[name]:8.2f} ({times[name] / times['torch']:.2f}x)"
         print(line, flush=True)
 

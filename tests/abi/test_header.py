@@ -40,7 +40,7 @@ def test_header(dialect, tmp_path):
     assert int(printed["ops"]) >= len(c_abi.OPS)
 
 
-@pytest.mark.parametrize("header", ["fp4aot.hpp", "formats.h", "fp4aot.h"])
+@pytest.mark.parametrize("header", ["fp4aot.hpp", "formats.h", "fp4aot.h", "w4a16_layout.h"])
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 def test_header_alone(header, standard, tmp_path):
     """Each public header compiles as the first thing of a file, and twice."""

@@ -47,6 +47,13 @@ Params params(fp4aot_device device, void* stream = nullptr) {
 #include "fp4aot/ops.def"
 #undef FP4AOT_OP
 
+// Bytes of prepared weights [n, k]; op is any op with w4a16 in its name and says the format.
+inline int64_t w4a16_prepared_bytes(fp4aot_op op, int64_t n, int64_t k) {
+  int64_t bytes = 0;
+  check(fp4aot_w4a16_prepared_bytes(op, n, k, &bytes));
+  return bytes;
+}
+
 // The tactics that can run these params (fp4aot_list_tactics).
 template <typename Params>
 std::vector<int32_t> list_tactics(fp4aot_op op, Params const& p) {
