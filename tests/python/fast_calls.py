@@ -1,17 +1,24 @@
 """The fast functions in front of torch's dispatcher, and arguments for them."""
 
+import importlib.util
+
 import installed
 import pytest
 import torch
 from fp4aot import torch_ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
+_built = importlib.util.find_spec("fp4aot._torch_fast") is not None
 needed = pytest.mark.skipif(
-    not torch_ops.fast_path_is_on and not installed.STRICT,
-    reason="this build or this torch has no fast path, or FP4AOT_FAST_PATH=0",
+    not torch_ops.fast_path_is_on and not (installed.STRICT and _built),
+    reason="the fast path is off (FP4AOT_FAST_PATH=0, or this torch has not what it needs)"
+    if _built
+    else "the fast path was not built (no Python.h)",
 )
-if torch_ops.fast_path_is_on:
+if _built:
     from fp4aot._torch_fast import bind
+else:
+    bind = None
 
 DISPATCHED = object()
 FORMATS = ("nvfp4", "mxfp4")
