@@ -79,6 +79,34 @@ def test_product(device, format):
     reference.assert_product(floats_of(near), reference.product(a.values, weights.values), 96, "fp32")
 
 
+@pytest.mark.parametrize("format", ["nvfp4", "mxfp4"])
+def test_w4a16(device, format):
+    """Activations and outputs far apart, then the codes that are prepared and restored."""
+    rng = np.random.default_rng(3)
+    values = torch.from_numpy(rng.standard_normal((ROWS, 96)).astype(np.float32)).to(torch.bfloat16)
+    b = Operand(rng, 16, 96, format, device)
+    weight, gemm = fp4aot.prepare_w4a16_weights(b.packed, b.swizzled(), format=format), f"gemm_w4a16_{format}"
+    a, out = far(96, torch.bfloat16, device), far(16, torch.float32, device)
+    a.copy_(values)
+    expected = reference.product(floats_of(values).astype(np.float64), b.values)
+    tactics = fp4aot.list_tactics(gemm, ROWS, 16, 96, device, torch.float32, torch.bfloat16)
+    for tactic in [0, *(number for number, _ in tactics)]:
+        out.fill_(float("nan"))
+        getattr(fp4aot, gemm)(a, weight, out=out, tactic=tactic)
+        reference.assert_product(floats_of(out), expected, 96, "fp32")
+    del a, out
+    storage = far(48, torch.uint8, device)
+    codes = storage.as_strided((8, 48), (APART[torch.uint8] // 2, 1))  # 7 * 2^29 bytes from first to last
+    codes.copy_(b.packed[:8])
+    linear = torch.from_numpy(b.scales[:8]).to(device)
+    some = fp4aot.prepare_w4a16_weights(codes, linear, format=format, scale_layout="linear")
+    assert np.array_equal(bytes_of(some.data), reference.prepare_w4a16(b.codes[:8], b.scales[:8], format))
+    codes.zero_()
+    getattr(torch.ops.fp4aot, f"restore_w4a16_{format}_out")(codes, linear.zero_(), some.data, 8, 96, 1)
+    assert torch.equal(codes, b.packed[:8])
+    assert np.array_equal(bytes_of(linear), b.scales[:8])
+
+
 def test_scale_layouts(device):
     linear = far(6, torch.uint8, device)
     values = np.random.default_rng(2).integers(1, 255, (ROWS, 6)).astype(np.uint8)

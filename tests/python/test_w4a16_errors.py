@@ -101,6 +101,18 @@ CASES = {
     "out an array": (lambda: gemm(out=np.ones((4, 16), np.float32)), ["out is a numpy.ndarray"]),
     "tactic": (lambda: gemm(tactic=9999), ["tactic = 9999", " 0"]),
     "tactic None": (lambda: gemm(tactic=None), ["tactic is None", "integer"]),
+    "a_dtype of list_tactics": (
+        lambda: fp4aot.list_tactics("gemm_nvfp4", 8, 8, 32, "cpu", a_dtype=BF16),
+        ["gemm_nvfp4", "a_dtype"],
+    ),
+    "float32 for a_dtype": (
+        lambda: fp4aot.list_tactics("gemm_w4a16_nvfp4", 8, 8, 32, "cpu", a_dtype=FP32),
+        ["a_dtype = 3", "FP16"],
+    ),
+    "op of list_tactics": (
+        lambda: fp4aot.list_tactics("prepare_w4a16_nvfp4", 8, 8, 32, "cpu"),
+        ["no tactics", "gemm_w4a16_nvfp4"],
+    ),
     # PreparedWeight.
     "size of data": (
         lambda: fp4aot.PreparedWeight(torch.zeros(500, dtype=U8), 16, 64, "nvfp4"),
