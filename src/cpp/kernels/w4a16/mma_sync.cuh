@@ -1,0 +1,326 @@
+// W4A16 for few activation rows: prepared weights stream once, mma.sync, weights as the 16-row operand.
+//
+// A cluster owns `group` row tiles of 16 weight rows. k is cut into parts, one for each CTA of the cluster and each
+// threadIdx.z in it. A warp owns kRowTiles row tiles of one part: contiguous streams, which come by bulk copies through a
+// ring of its own, so that no warp waits for another. Activations of a part come in chunks of kChunkTiles k tiles, asked
+// for before the weights and waited for chunk by chunk. At the end each warp sends its sums to the CTA of the cluster that
+// adds them, always in one order.
+//
+// The products' k order is not the memory's: lane 4g + t has k 16t..16t + 15 of each tile of 64, for weights and
+// activations alike, so that it needs one scale a row and its activations are 32 contiguous bytes. MXFP4 with fp16
+// activations cannot do so, as fp16 cannot hold its scales: they go to the sums of one block, in the memory's order.
+#ifndef FP4AOT_KERNELS_W4A16_MMA_SYNC_CUH_
+#define FP4AOT_KERNELS_W4A16_MMA_SYNC_CUH_
+
+#include "device/cluster.cuh"
+#include "device/cp_async.cuh"
+#include "device/mbarrier.cuh"
+#include "device/pdl.cuh"
+#include "device/shared_memory.cuh"
+#include "device/tma.cuh"
+#include "kernels/gemm/epilogue.cuh"
+#include "kernels/w4a16/args.h"
+#include "kernels/w4a16/operand.cuh"
+#include "kernels/w4a16/schedule.h"
+
+namespace fp4aot {
+
+// Tile: W4a16Tile of schedule.h.
+template <Format kFormatValue, bool kBf16Value, int kTokenTilesValue, int kRowTilesValue>
+struct W4a16Config {
+  static constexpr Format kFormat = kFormatValue;
+  static constexpr bool kBf16 = kBf16Value;             // activations, else fp16
+  static constexpr int kTokenTiles = kTokenTilesValue;  // of 8 tokens
+  static constexpr int kRowTiles = kRowTilesValue;      // a warp
+  static constexpr int kTokens = 8 * kTokenTiles;
+  static constexpr int kMaxWarps = w4a16_max_warps(kTokenTiles, kRowTiles);
+  static constexpr bool kScaledSums = kFormat == Format::kMxfp4 && !kBf16;
+
+  // A slot of a warp's ring holds kSlotTiles k tiles of each of its row tiles, one copy each.
+  static constexpr int kSlotTiles = w4a16_slot_tiles(kRowTiles);
+  static_assert(kW4a16ChunkTiles % kSlotTiles == 0, "a slot's activations are in one chunk");
+  static constexpr int kTileBytes = w4a16_tile_bytes(kFormat);
+  static constexpr int kStreamBytes = kSlotTiles * kTileBytes;
+  static constexpr int kSlotBytes = kRowTiles * kStreamBytes;
+  static constexpr int kWarpBytes = kW4a16Slots * kSlotBytes;
+  static_assert(kW4a16Slots == 2, "slots and their barriers take turns");
+
+  static constexpr int kBufferBytes = kTokens * kW4a16TokenPitch;  // of a chunk
+  static constexpr bool kSumsOverRing = w4a16_sums_over_ring(kTokenTiles);
+};
+
+// k 8 * kHalf .. 8 * kHalf + 7 of each lane's 16 of a k tile. activations: this lane's of token tile 0.
+template <class Config, int kHalf>
+__device__ __forceinline__ void multiply_half(
+    uint4 const (&codes)[Config::kRowTiles],
+    RowFactors<Config::kFormat, Config::kBf16> const (&factors)[Config::kRowTiles], uint32_t activations,
+    float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+  uint32_t a[Config::kRowTiles][2][4];
+#pragma unroll
+  for (int r = 0; r < Config::kRowTiles; ++r) {
+    dequantize_half<Config::kFormat, Config::kBf16, kHalf>(codes[r], factors[r], a[r]);
+  }
+#pragma unroll
+  for (int n = 0; n < Config::kTokenTiles; ++n) {
+    uint4 const b = shared_load16(activations + n * (8 * kW4a16TokenPitch) + kHalf * 16);
+#pragma unroll
+    for (int r = 0; r < Config::kRowTiles; ++r) {
+      multiply_tile<Config::kBf16>(accumulator[r][n], a[r][0], b.x, b.y);
+      multiply_tile<Config::kBf16>(accumulator[r][n], a[r][1], b.z, b.w);
+    }
+  }
+}
+
+// A k tile of MXFP4 with fp16 activations. tile: of this lane's word of block 0; activations: of its first ones.
+template <class Config>
+__device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, uint32_t activations,
+                                                float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+#pragma unroll
+  for (int block = 0; block < 2; ++block) {
+    uint32_t a[Config::kRowTiles][2][4];
+    float scale[Config::kRowTiles][2];
+#pragma unroll
+    for (int r = 0; r < Config::kRowTiles; ++r) {
+      uint32_t const stream = tile + r * Config::kStreamBytes;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        int const step = 2 * block + i;
+        spread_codes<false>(shared_load4(stream + step * 128 + (lane * 4 ^ step * 32)), a[r][i]);
+      }
+      uint32_t const bytes = shared_load2(stream + kW4a16CodeBytes + lane / 4 * 4 + block * 2);
+      scale[r][0] = ue8m0_factor(bytes << 23);
+      scale[r][1] = ue8m0_factor(bytes << 15);
+    }
+#pragma unroll
+    for (int n = 0; n < Config::kTokenTiles; ++n) {
+      uint32_t b[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        b[i / 2][i % 2] = shared_load4(activations + n * (8 * kW4a16TokenPitch) + block * 64 + i * 16);
+      }
+#pragma unroll
+      for (int r = 0; r < Config::kRowTiles; ++r) {
+        float sum[4] = {};
+        multiply_tile<false>(sum, a[r][0], b[0][0], b[0][1]);
+        multiply_tile<false>(sum, a[r][1], b[1][0], b[1][1]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) accumulator[r][n][j] = __fmaf_rn(sum[j], scale[r][j / 2], accumulator[r][n][j]);
+      }
+    }
+  }
+}
+
+// A k tile of this warp's row tiles, at shared address `tile`. activations: of token g, at this lane's first k.
+template <class Config>
+__device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t lane, uint32_t activations,
+                                                float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+  if constexpr (Config::kScaledSums) {
+    multiply_scaled<Config>(tile, lane, activations, accumulator);
+  } else {
+    uint32_t const g = lane / 4, t = lane % 4;
+    uint32_t const code = (t * 8 + (g ^ 2 * t)) * 16;
+    uint32_t const scale = kW4a16CodeBytes + (Config::kFormat == Format::kNvfp4 ? g * 8 + t * 2 : g * 4 + t / 2 * 2);
+    uint4 codes[Config::kRowTiles];
+    RowFactors<Config::kFormat, Config::kBf16> factors[Config::kRowTiles];
+#pragma unroll
+    for (int r = 0; r < Config::kRowTiles; ++r) {
+      uint32_t const stream = tile + r * Config::kStreamBytes;
+      codes[r] = shared_load16(stream + code);
+      factors[r] = RowFactors<Config::kFormat, Config::kBf16>(shared_load2(stream + scale));
+    }
+    multiply_half<Config, 0>(codes, factors, activations, accumulator);
+    multiply_half<Config, 1>(codes, factors, activations, accumulator);
+  }
+}
+
+// d[token + e, row + 8 * h] = x[2 * h + e], as far as it exists.
+template <class T>
+__device__ __forceinline__ void store_sums(W4a16Args const& args, T* d, uint32_t token, uint32_t row,
+                                           float const (&x)[4]) {
+  T* const first = d + (token * args.d_stride + row);
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (token + e < args.m && row + 8 * h < args.n) convert(x[2 * h + e], first + e * args.d_stride + 8 * h);
+    }
+  }
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kernel(W4a16Args const args) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  constexpr uint32_t kSlotTiles = Config::kSlotTiles;
+  constexpr int kTileBytes = Config::kTileBytes, kRowTiles = Config::kRowTiles, kTokenTiles = Config::kTokenTiles;
+  pdl_launch_dependents();
+  uint32_t const lane = threadIdx.x, g = lane / 4, t = lane % 4;
+  // The same for a whole warp, which the compiler does not know of threadIdx.
+  uint32_t const warp_y = __shfl_sync(~0u, threadIdx.y, 0), warp_z = __shfl_sync(~0u, threadIdx.z, 0);
+  uint32_t const warp = warp_y + blockDim.y * warp_z;
+  uint32_t const ctas = 1u << args.cluster_log2, rank = blockIdx.x % ctas, cluster = blockIdx.x >> args.cluster_log2;
+  uint32_t const part = rank * blockDim.z + warp_z, parts = blockDim.z << args.cluster_log2;
+  uint32_t const k_tile = part * args.split + min(part, args.longer);
+  uint32_t const in_group = warp_y * kRowTiles, row_tile = cluster * args.group + in_group;
+  int const rows_left = min(static_cast<int>(args.row_tiles - row_tile), static_cast<int>(args.group - in_group));
+  uint32_t left = rows_left > 0 ? args.split + (part < args.longer) : 0;  // k tiles that this warp has yet to multiply
+  uint64_t const stream = args.k_tiles * uint64_t{kTileBytes};            // bytes of a row tile
+  uint8_t const* source = args.prepared + (row_tile * stream + k_tile * uint64_t{kTileBytes});
+  uint32_t const base = shared_address(shared);
+  uint32_t const ring = base + warp * Config::kWarpBytes;
+  uint32_t const sums_barrier =
+      base + args.barriers_offset;  // then those of the rings, then of the buffers of each part
+  uint32_t const ring_barriers = sums_barrier + 16 + warp * 16;
+  uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 8;
+  uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * Config::kBufferBytes;
+  uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
+  pdl_wait();
+
+  // Starts this thread's copies of a chunk of activations, [token][chunk of k]; k that do not exist become zeros. Tokens
+  // that do not exist reach only results that are not stored.
+  auto const start_chunk = [&](uint32_t chunk, uint32_t buffer) {
+    uint32_t const k = (k_tile + chunk * kW4a16ChunkTiles) * kW4a16TileK + lane * 8;
+    uint32_t to = buffer + warp_y * kW4a16TokenPitch + lane * 16;
+    uint8_t const* from = args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + k * uint64_t{2});
+#pragma unroll 1
+    for (uint32_t token = warp_y; token < token_end; token += blockDim.y) {
+      cp_async16(to, from, k < args.k);
+      to += blockDim.y * kW4a16TokenPitch;
+      from += blockDim.y * args.a_stride;
+    }
+  };
+  // Lane 0: starts the copies of the next k tiles of this warp's row tiles, at most kSlotTiles of `tiles`.
+  auto const start_slot = [&](uint32_t tiles, uint32_t slot, uint32_t barrier, uint8_t const* from) {
+    uint32_t const bytes = min(tiles, kSlotTiles) * kTileBytes;
+    mbarrier_arrive_expect(barrier, kRowTiles == 1 ? bytes : bytes * min(rows_left, kRowTiles));
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      if (r < rows_left) bulk_load(slot + r * Config::kStreamBytes, from + r * stream, bytes, barrier);
+    }
+  };
+  uint32_t const units = min(args.group, args.row_tiles - cluster * args.group) * kTokenTiles;
+#pragma unroll 1
+  for (uint32_t chunk = 0; chunk < args.buffers; ++chunk) {
+    start_chunk(chunk, buffers + chunk * Config::kBufferBytes);
+    if (chunk == 0) {
+      if (lane == 0) {
+        mbarrier_init(ring_barriers, 1);
+        mbarrier_init(ring_barriers + 8, 1);
+        if (warp_y == 0) {
+#pragma unroll 1
+          for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, blockDim.y * 32);
+        }
+        if (warp == 0) mbarrier_init(sums_barrier, 1);
+        mbarrier_init_fence();
+        if (left > 0) start_slot(left, ring, ring_barriers, source);
+        if (left > kSlotTiles) {
+          start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
+        }
+        if (warp == 0) {
+          uint32_t const own_units = (units + ctas - 1 - rank) >> args.cluster_log2;
+          mbarrier_arrive_expect(sums_barrier, own_units * parts * kW4a16SumBytes);
+        }
+      }
+      __syncthreads();
+    }
+    cp_async_arrive(full + 8 * chunk);
+  }
+  if constexpr (!Config::kSumsOverRing) cluster_arrive();
+  float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
+
+  source += 2 * Config::kStreamBytes;
+  float accumulator[kRowTiles][kTokenTiles][4] = {};
+  uint32_t const own_activations = g * kW4a16TokenPitch + (Config::kScaledSums ? t * 4 : t * 32);
+  uint32_t slot = ring, barrier = ring_barriers, slot_phase = 0, buffer = 0, buffer_phase = 0;
+#pragma unroll 1
+  for (uint32_t chunk = 0; chunk < args.chunks; ++chunk) {
+    if (chunk > 0 && chunk - 1 + args.buffers < args.chunks) {  // the buffer that all have read is free
+      uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
+      __syncthreads();
+      start_chunk(chunk - 1 + args.buffers, buffers + last * Config::kBufferBytes);
+      cp_async_arrive(full + 8 * last);
+    }
+    mbarrier_wait(full + 8 * buffer, buffer_phase);
+    uint32_t activations = buffers + buffer * Config::kBufferBytes + own_activations;
+#pragma unroll 1
+    for (uint32_t of_chunk = 0; of_chunk < kW4a16ChunkTiles && left > 0; of_chunk += kSlotTiles) {
+      mbarrier_wait(barrier, slot_phase);
+      uint32_t const slot_tiles = min(left, kSlotTiles);
+      if (slot_tiles == kSlotTiles) {
+#pragma unroll
+        for (uint32_t i = 0; i < kSlotTiles; ++i) {
+          multiply_k_tile<Config>(slot + i * kTileBytes, lane, activations + i * (kW4a16TileK * 2), accumulator);
+        }
+      } else {
+#pragma unroll 1
+        for (uint32_t i = 0; i < slot_tiles; ++i) {
+          multiply_k_tile<Config>(slot + i * kTileBytes, lane, activations + i * (kW4a16TileK * 2), accumulator);
+        }
+      }
+      activations += kSlotTiles * kW4a16TileK * 2;
+      __syncwarp();
+      if (lane == 0 && left > 2 * kSlotTiles) start_slot(left - 2 * kSlotTiles, slot, barrier, source);
+      source += Config::kStreamBytes;
+      left -= slot_tiles;
+      slot = 2 * ring + Config::kSlotBytes - slot;  // the other one
+      slot_phase ^= barrier != ring_barriers;
+      barrier ^= 8;
+    }
+    if (++buffer == args.buffers) buffer = 0, buffer_phase ^= 1;
+  }
+
+  // Sums of unit u, a row tile and a token tile, are added by the CTA of rank u % ctas.
+  uint32_t const sums = base + args.sums_offset + lane * 16;
+  if constexpr (Config::kSumsOverRing) cluster_arrive();
+  cluster_wait();  // all have begun, or ended with what the sums overwrite
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) {
+#pragma unroll
+    for (int n = 0; n < kTokenTiles; ++n) {
+      uint32_t const unit = (in_group + r) * kTokenTiles + n;
+      uint32_t const own_address = sums + ((unit >> args.cluster_log2) * parts + part) * kW4a16SumBytes;
+      if (r < rows_left) {
+        cluster_store16_async(cluster_address(own_address, unit % ctas), accumulator[r][n],
+                              cluster_address(sums_barrier, unit % ctas));
+      }
+    }
+  }
+#pragma unroll 1
+  for (uint32_t local = warp;; local += blockDim.y * blockDim.z) {
+    uint32_t const unit = (local << args.cluster_log2) + rank;
+    if (unit >= units) break;  // a CTA that has any waits for the others' sums, so that it is there when they come
+    uint32_t const row = (cluster * args.group + unit / kTokenTiles) * kW4a16TileRows + g;
+    uint32_t const token = first_token + unit % kTokenTiles * 8 + t * 2;
+    float bias[2] = {};
+    if (args.bias != nullptr) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (row + 8 * h < args.n) bias[h] = load_bias(args.bias, args.bias_dtype, row + 8 * h);
+      }
+    }
+    mbarrier_wait(sums_barrier, 0);
+    float x[4] = {};
+#pragma unroll 4
+    for (uint32_t p = 0; p < parts; ++p) {
+      uint4 const v = shared_load16(sums + (local * parts + p) * kW4a16SumBytes);
+      x[0] += bits_float(v.x);
+      x[1] += bits_float(v.y);
+      x[2] += bits_float(v.z);
+      x[3] += bits_float(v.w);
+    }
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {  // unscaled first: alpha times a power of two may overflow where the result does not
+      x[j] = factor * (kW4a16Unscale<Config::kFormat, Config::kBf16> * x[j]) + bias[j / 2];
+    }
+    if (args.d_dtype == FP4AOT_BF16) {
+      store_sums(args, static_cast<__nv_bfloat16*>(args.d), token, row, x);
+    } else if (args.d_dtype == FP4AOT_FP16) {
+      store_sums(args, static_cast<__half*>(args.d), token, row, x);
+    } else {
+      store_sums(args, static_cast<float*>(args.d), token, row, x);
+    }
+  }
+}
+
+}  // namespace fp4aot
+
+#endif

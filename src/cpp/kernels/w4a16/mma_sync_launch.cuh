@@ -1,0 +1,72 @@
+// Launches the W4A16 kernel of mma_sync.cuh.
+#ifndef FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
+#define FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
+
+#include "device/launch.cuh"
+#include "kernels/gemm/launch_blocks.h"
+#include "kernels/w4a16/mma_sync.cuh"
+
+namespace fp4aot {
+
+// max_shared: the most that any schedule asks for.
+template <class Config>
+cudaError_t prepare_w4a16_mma_sync(int device, uint32_t max_shared) {
+  static PreparedDevices prepared;
+  return prepared.once(device, [max_shared] {
+    return cudaFuncSetAttribute(w4a16_mma_sync_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(max_shared));
+  });
+}
+
+// One launch: m <= 65535 * Config::kTokens, n and k as w4a16_mma_sync_takes says.
+template <class Config>
+fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* op, W4a16Schedule const& s,
+                                    Message* message) {
+  W4a16Args args = {};
+  args.a = static_cast<uint8_t const*>(p.a);
+  args.a_stride = p.a_stride * element_bytes(p.a_dtype);
+  args.prepared = p.prepared;
+  args.alpha = p.alpha;
+  args.bias = p.bias;
+  args.d = p.d;
+  args.d_stride = p.d_stride;
+  args.m = static_cast<uint32_t>(p.m);
+  args.n = static_cast<uint32_t>(p.n);
+  args.k = static_cast<uint32_t>(p.k);
+  args.d_dtype = p.d_dtype;
+  args.bias_dtype = p.bias_dtype;
+  args.row_tiles = static_cast<uint32_t>(w4a16_row_tiles(p.n));
+  args.k_tiles = static_cast<uint32_t>(w4a16_k_tiles(p.k));
+  args.cluster_log2 = s.ctas_log2;
+  args.group = s.group;
+  args.split = s.split;
+  args.longer = s.longer;
+  args.chunks = s.chunks;
+  args.buffers = s.buffers;
+  args.buffer_offset = s.buffer_offset;
+  args.sums_offset = s.sums_offset;
+  args.barriers_offset = s.barriers_offset;
+
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = s.ctas();
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(s.clusters * s.ctas(), static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
+  config.blockDim = dim3(32, s.warps, s.parts);
+  config.dynamicSmemBytes = s.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(p.stream);
+  config.attrs = attributes;
+  config.numAttrs = p.flags & FP4AOT_FLAG_PDL ? 2 : 1;
+  void* arguments[] = {&args};
+  void const* const kernel = reinterpret_cast<void const*>(w4a16_mma_sync_kernel<Config>);
+  cudaError_t const error = cudaLaunchKernelExC(&config, kernel, arguments);
+  if (error == cudaSuccess) return FP4AOT_OK;
+  return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, 32 * s.warps * s.parts, s.shared_bytes);
+}
+
+}  // namespace fp4aot
+
+#endif

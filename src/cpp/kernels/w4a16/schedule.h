@@ -1,0 +1,84 @@
+// How the W4A16 kernel of mma_sync.cuh shares its work, for host and device.
+#ifndef FP4AOT_KERNELS_W4A16_SCHEDULE_H_
+#define FP4AOT_KERNELS_W4A16_SCHEDULE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fp4aot/w4a16_layout.h"
+
+namespace fp4aot {
+
+constexpr int kW4a16ChunkTiles = 4;  // k tiles whose activations are waited for at once: 512 bytes of a token
+constexpr int kW4a16TokenPitch = kW4a16ChunkTiles * kW4a16TileK * 2 + 16;  // bytes: no bank is hit twice
+constexpr int kW4a16Slots = 2;                                             // of a warp's ring
+constexpr int kW4a16SumBytes = 16 * 8 * 4;                                 // of a row tile and a token tile
+
+constexpr int w4a16_slot_tiles(int row_tiles) { return row_tiles == 1 ? 4 : 2; }
+
+// Warps of a CTA, so that two CTAs have the registers they need: 64, 80 or 96 and 128 a thread.
+constexpr int w4a16_max_warps(int token_tiles, int row_tiles) {
+  int const accumulators = token_tiles * row_tiles;
+  return accumulators <= 2 ? 16 : accumulators <= 4 ? 12 : 8;
+}
+
+// Sums that are too many for shared memory of their own overwrite the rings and activations.
+constexpr bool w4a16_sums_over_ring(int token_tiles) { return token_tiles >= 4; }
+
+struct W4a16Tile {
+  int token_tiles;  // of 8 tokens
+  int row_tiles;    // a warp, of 16 weight rows
+};
+
+struct W4a16Schedule {
+  uint32_t ctas_log2;     // of a cluster
+  uint32_t warps, parts;  // blockDim.y: of row tiles; blockDim.z: of k
+  uint32_t clusters;
+  uint32_t group;          // row tiles of a cluster
+  uint32_t split, longer;  // args.h
+  uint32_t chunks, buffers;
+  uint32_t buffer_offset, sums_offset, barriers_offset, shared_bytes;
+
+  constexpr uint32_t ctas() const { return 1u << ctas_log2; }
+};
+
+// Row tiles go to `clusters` clusters of 2^ctas_log2 CTAs, as evenly as can be; those of a cluster to its warps, and what
+// warps a CTA may still have share k. `clusters` may become fewer, and a warp's row tiles too many for the CTA: then
+// there are more.
+constexpr W4a16Schedule w4a16_schedule(Format format, W4a16Tile tile, int64_t row_tiles, int64_t k_tiles, int ctas_log2,
+                                       int64_t clusters, uint32_t max_shared) {
+  W4a16Schedule s = {};
+  uint32_t const most = static_cast<uint32_t>(w4a16_max_warps(tile.token_tiles, tile.row_tiles));
+  uint32_t const rows = static_cast<uint32_t>(tile.row_tiles);
+  s.ctas_log2 = static_cast<uint32_t>(ctas_log2);
+  int64_t const group = std::min<int64_t>((row_tiles + clusters - 1) / clusters, most * rows);
+  s.clusters = static_cast<uint32_t>((row_tiles + group - 1) / group);
+  s.group = static_cast<uint32_t>((row_tiles + s.clusters - 1) / s.clusters);
+  s.warps = (s.group + rows - 1) / rows;
+  uint32_t const tiles = static_cast<uint32_t>(k_tiles);
+  s.parts = std::max<uint32_t>(std::min(most / s.warps, tiles >> ctas_log2), 1);
+  uint32_t const all_parts = s.parts << ctas_log2;
+  s.split = tiles / all_parts;
+  s.longer = tiles % all_parts;
+  uint32_t const longest = s.split + (s.longer > 0);
+  s.chunks = (longest + kW4a16ChunkTiles - 1) / kW4a16ChunkTiles;
+  uint32_t const ring =
+      static_cast<uint32_t>(kW4a16Slots * w4a16_slot_tiles(tile.row_tiles) * tile.row_tiles * w4a16_tile_bytes(format));
+  uint32_t const buffer = static_cast<uint32_t>(tile.token_tiles * 8 * kW4a16TokenPitch);
+  uint32_t const units = (s.group * static_cast<uint32_t>(tile.token_tiles) + s.ctas() - 1) >> ctas_log2;
+  uint32_t const sums = units * all_parts * kW4a16SumBytes;
+  bool const over_ring = w4a16_sums_over_ring(tile.token_tiles);
+  s.buffer_offset = s.warps * s.parts * ring;
+  uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 4096;  // barriers are less
+  uint32_t const fit = others < max_shared ? (max_shared - others) / (s.parts * buffer) : 0;
+  s.buffers = std::min(s.chunks, std::max<uint32_t>(fit, 2));
+  uint32_t const end = s.buffer_offset + s.parts * s.buffers * buffer;
+  s.sums_offset = over_ring ? 0 : end;
+  s.barriers_offset = std::max(end, s.sums_offset + sums);
+  s.shared_bytes = s.barriers_offset + 16 + 8 * (s.parts * s.buffers + s.warps * s.parts * kW4a16Slots);
+  return s;
+}
+
+}  // namespace fp4aot
+
+#endif
