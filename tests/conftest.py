@@ -36,7 +36,35 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("device", devices())
 
 
-def pytest_collection_modifyitems(items):
+def pytest_configure(config):
+    if os.environ.get("FP4AOT_SIM"):  # tests/python on a simulated GPU
+        from ptxsim import python_suite
+
+        if not python_suite.simulated():
+            python_suite.restart(config)
+
+
+def pytest_ignore_collect(collection_path):
+    if os.environ.get("FP4AOT_SIM"):
+        from ptxsim import python_suite
+
+        if collection_path.is_file() and collection_path.stem not in python_suite.RUN:
+            return True
+    return None
+
+
+def pytest_terminal_summary(terminalreporter):
+    if os.environ.get("FP4AOT_SIM"):
+        from ptxsim import python_suite
+
+        terminalreporter.write_line(python_suite.summary())
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("FP4AOT_SIM"):
+        from ptxsim import python_suite
+
+        python_suite.choose(config, items)
     for item in items:
         if "cuda" in item.keywords and "cuda" not in devices():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device that an image of the wheel serves"))
