@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import installed
+import pytest
 
 from . import build
 
@@ -83,4 +84,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except pytest.skip.Exception as why:  # a tool is missing
+        raise SystemExit(f"ptxsim: {why}") from None
