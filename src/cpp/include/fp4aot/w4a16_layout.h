@@ -7,7 +7,8 @@
 //
 // Codes: with g = lane / 4 and t = lane % 4 of a warp, word 32 * step + 4 * (g ^ 2 * step) + t of a tile holds the eight
 // codes of k 16 * step .. 16 * step + 15 that the lane needs for the A operand of mma.m16n8k16 (and of wgmma with A in
-// registers). Its four registers hold, an even k in the low half and the next in the high half, which is one byte of canonical codes:
+// registers). Its four registers hold, an even k in the low half and the next in the high half (one byte of canonical
+// codes each):
 //   register   0: row g, k = 2t, 2t + 1   1: row g + 8, the same k   2: row g, k = 2t + 8, 2t + 9   3: row g + 8, those k
 // Four words, 16 bytes, are rows g and g + 8 of one NVFP4 block. A kernel that is free to order k as it likes loads those
 // of block t in lane 4g + t, all it needs for four products with one scale a row; others load word t of block `step`. The
