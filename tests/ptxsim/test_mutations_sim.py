@@ -10,6 +10,7 @@ from . import build
 from .gemm_problems import Chain, Gemm
 from .quantize_problems import Quantize
 from .suite import Case
+from .w4a16_problems import W4a16, W4a16Chain
 from .worker import Worker
 
 pytestmark = pytest.mark.ptxsim
@@ -23,6 +24,10 @@ WGMMA, MMA_SYNC, TCGEN05, BLOCK_SCALED = (
     for name in ("wgmma_128x64", "mma_sync_32x8_warps8", "tcgen05_1sm_128x128", "mma_sync_128x128")
 )
 TMEM = "sm10[03]a"
+W4A16 = W4a16("gemm_w4a16_nvfp4", 33, 264, 352, only="^wgmma_128x64$")
+CUT = W4a16("gemm_w4a16_nvfp4", 9, 80, 1536, only="^wgmma_128x64_cut$")
+SPLIT = W4a16("gemm_w4a16_mxfp4", 33, 136, 352, "fp16", "fp32", only="^wgmma_128x64$")
+SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16")
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,16 @@ MUTATIONS = (
     Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
              MMA_SYNC, ".", "sm90a"),
     Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
+    Mutation("W4A16: codes of another lane", "W4a16Wgmma", access(r"ld\.shared\.u32"), flip_address_bit(16), W4A16,
+             WRONG, "sm90a"),
+    Mutation("W4A16: scales of another row", "W4a16Wgmma", access(r"ld\.shared\.v2\.u32"), flip_address_bit(8), W4A16,
+             WRONG, "sm90a"),
+    Mutation("W4A16: counters not cleared", "clear_counters", r"st\.global\.u32[^;]*;", ";", CUT, "uninitialised",
+             "sm90a"),
+    Mutation("W4A16: the rest of a split activation is lost", "split_activations",
+             r"sub\.f32\s+(?P<lo>%\w+), [^;]*;", r"mov.f32 \g<lo>, 0f00000000;", SPLIT, WRONG, "sm90a"),
+    Mutation("W4A16: splitting does not wait for the launch before", "split_activations", NO_WAIT, ";", SPLIT_CHAIN,
+             "pdl|uninitialised", "sm90a"),
     Mutation("tcgen05: no fence before asynchronous reads", "gemm_tcgen05", FENCE, ";", TCGEN05, "fence", TMEM),
     Mutation("tcgen05: no wait for mbarriers", "gemm_tcgen05", TRY_WAIT, TRUE, TCGEN05, ".", TMEM),
     Mutation("tcgen05: scales of another column", "gemm_tcgen05",
@@ -112,7 +127,12 @@ def mutate(image: str, mutation: Mutation) -> dict:
     return edited
 
 
-CASES = [(image, mutation) for image in build.images() for mutation in MUTATIONS if re.search(mutation.image, image)]
+CASES = [
+    (image, mutation)
+    for image in build.images()
+    for mutation in MUTATIONS
+    if re.search(mutation.image, image) and build.has_op(image, mutation.problem.op)
+]
 
 
 @pytest.mark.parametrize(("image", "mutation"), CASES, ids=lambda value: str(value).replace(" ", "_"))

@@ -16,6 +16,7 @@ struct Counters {
 
 // By all CTAs of a grid of one dimension.
 __device__ __forceinline__ void clear_counters(Counters const& counters) {
+#pragma unroll 1
   for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < counters.count;
        i += static_cast<int>(gridDim.x * blockDim.x)) {
     counters.first[i] = 0;

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kSplitThreads) split_activations_kernel(__grid
     for (int j = 0; j < kSplitValues; ++j) {
       float const value = __half2float(x[j]);
       hi[j] = __float2bfloat16_rn(value);
-      lo[j] = __float2bfloat16_rn(isfinite(value) ? value - __bfloat162float(hi[j]) : 0.0f);
+      lo[j] = __float2bfloat16_rn(fabsf(value) < INFINITY ? value - __bfloat162float(hi[j]) : 0.0f);
     }
     uint8_t* const out = args.out + ((first_row + i) * args.steps + step) * (kWgmmaStep * 4) + place * 16;
     uint4 v;

@@ -29,6 +29,7 @@ struct PreparedWeights {
   static constexpr int kBoxColumns = kRowTileBytes / kElementBytes;
   static_assert(kRowTileBytes % 16 == 0 && kBoxColumns <= 256);
   static constexpr int kBytes = kRowTiles * kRowTileBytes;
+  static_assert(kBytes % 128 == 0, "slots are where bulk copies may go");
   static constexpr int kScaleBytes = 0;  // they lie in the tiles
 
   static constexpr float kUnshift = kW4a16Unscale<kFormat, kBf16>;
