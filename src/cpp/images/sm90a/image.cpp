@@ -13,7 +13,13 @@
   OP(swizzle_scales)          \
   OP(unswizzle_scales)        \
   OP(gemm_nvfp4)              \
-  OP(gemm_mxfp4)
+  OP(gemm_mxfp4)              \
+  OP(prepare_w4a16_nvfp4)     \
+  OP(prepare_w4a16_mxfp4)     \
+  OP(restore_w4a16_nvfp4)     \
+  OP(restore_w4a16_mxfp4)     \
+  OP(gemm_w4a16_nvfp4)        \
+  OP(gemm_w4a16_mxfp4)
 
 #include "images/slot_table.h"
 

@@ -75,7 +75,7 @@ __device__ __forceinline__ void multiply_half(
 template <class Config>
 __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, uint32_t activations,
                                                 float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
-#pragma unroll
+#pragma unroll 1
   for (int block = 0; block < 2; ++block) {
     uint32_t a[Config::kRowTiles][2][4];
     float scale[Config::kRowTiles][2];

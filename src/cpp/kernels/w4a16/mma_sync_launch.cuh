@@ -5,6 +5,7 @@
 #include "device/launch.cuh"
 #include "kernels/gemm/launch_blocks.h"
 #include "kernels/w4a16/mma_sync.cuh"
+#include "kernels/w4a16/rule.h"
 
 namespace fp4aot {
 
@@ -18,7 +19,7 @@ cudaError_t prepare_w4a16_mma_sync(int device, uint32_t max_shared) {
   });
 }
 
-// One launch: m <= 65535 * Config::kTokens, n and k as w4a16_mma_sync_takes says.
+// One launch.
 template <class Config>
 fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* op, W4a16Schedule const& s,
                                     Message* message) {
@@ -65,6 +66,31 @@ fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char cons
   cudaError_t const error = cudaLaunchKernelExC(&config, kernel, arguments);
   if (error == cudaSuccess) return FP4AOT_OK;
   return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, 32 * s.warps * s.parts, s.shared_bytes);
+}
+
+// tactic: of rule.h, a valid one.
+template <class Config>
+fp4aot_status run_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* op, int tactic,
+                                 W4a16Device const& device, Message* message) {
+  cudaError_t const error = prepare_w4a16_mma_sync<Config>(p.device.index, device.max_shared);
+  if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
+  W4a16Schedule const first = w4a16_plan(Config::kFormat, p, tactic, device).schedule;
+  constexpr int64_t kMaxM = kMaxGridY * Config::kTokens;
+  for (int64_t n0 = 0; n0 < p.n; n0 += kW4a16MaxN) {
+    fp4aot_gemm_w4a16_params part = p;
+    part.n = std::min(p.n - n0, kW4a16MaxN);
+    part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
+    if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
+    W4a16Schedule const s = n0 == 0 ? first : w4a16_plan(Config::kFormat, part, tactic, device).schedule;
+    for (int64_t m0 = 0; m0 < p.m; m0 += kMaxM) {
+      part.m = std::min(p.m - m0, kMaxM);
+      part.a = static_cast<uint8_t const*>(p.a) + m0 * p.a_stride * element_bytes(p.a_dtype);
+      part.d = static_cast<uint8_t*>(p.d) + (m0 * p.d_stride + n0) * element_bytes(p.d_dtype);
+      fp4aot_status const status = launch_w4a16_mma_sync<Config>(part, op, s, message);
+      if (status != FP4AOT_OK) return status;
+    }
+  }
+  return FP4AOT_OK;
 }
 
 }  // namespace fp4aot

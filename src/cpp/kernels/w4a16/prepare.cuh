@@ -158,4 +158,9 @@ struct W4a16Weights {
 
 }  // namespace fp4aot
 
+// The slots prepare_w4a16_<format> and restore_w4a16_<format>; needs kernels/op_slot.h.
+#define FP4AOT_DEFINE_W4A16_WEIGHTS(format, kFormat)                                                             \
+  FP4AOT_DEFINE_SLOT(prepare_w4a16_##format, fp4aot_w4a16_weights_params, nullptr, W4a16Weights<kFormat, false>) \
+  FP4AOT_DEFINE_SLOT(restore_w4a16_##format, fp4aot_w4a16_weights_params, nullptr, W4a16Weights<kFormat, true>)
+
 #endif

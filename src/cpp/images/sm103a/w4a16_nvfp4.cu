@@ -1,0 +1,6 @@
+#include "images/sm103a/w4a16_policy.h"
+#include "kernels/op_slot.h"
+#include "kernels/w4a16/prepare.cuh"
+
+FP4AOT_DEFINE_W4A16_WEIGHTS(nvfp4, Format::kNvfp4)
+FP4AOT_DEFINE_W4A16_GEMM(nvfp4, Format::kNvfp4, sm103a::W4a16Policy)

@@ -1,0 +1,7 @@
+#include "images/sm90a/w4a16_policy.h"
+#include "kernels/op_slot.h"
+#include "kernels/w4a16/prepare.cuh"
+#include "kernels/w4a16/slot.cuh"
+
+FP4AOT_DEFINE_W4A16_WEIGHTS(mxfp4, Format::kMxfp4)
+FP4AOT_DEFINE_W4A16_GEMM(mxfp4, Format::kMxfp4, sm90a::W4a16Policy)
