@@ -18,7 +18,7 @@ pytestmark = pytest.mark.build
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[1] / "src" / "cpp"
-RUNS = {"wgmma": 26, "mma_sync": 18}  # comparisons that each program makes
+RUNS = {"wgmma": 26, "mma_sync": 18, "wgmma_stream": 12}  # comparisons that each program makes
 KERNELS = tuple(RUNS)
 
 # What the host compiler cannot read: (header, text, replacement), each text once.
@@ -37,6 +37,11 @@ REPLACEMENTS = (
         "mma_sync.cuh",
         "extern __shared__ __align__(16) float sums[];",
         "float* const sums = reinterpret_cast<float*>(machine::current->cta->shared.data());",
+    ),
+    (
+        "wgmma_stream.cuh",
+        "extern __shared__ __align__(128) uint8_t shared_memory[];",
+        "uint8_t* const shared_memory = machine::current->cta->shared.data();",
     ),
     (
         "dequant.cuh",
@@ -129,6 +134,6 @@ def test_results_are_those_of_the_reference(programs, kernel, seed):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_is_found(programs, fault):
-    done = run(programs["mma_sync" if fault.header == "mma_sync" else "wgmma"], 1, fault.name)
+    done = run(programs[fault.header if fault.header in programs else "wgmma"], 1, fault.name)
     assert done.returncode == 1, f"exit {done.returncode}: {done.stdout}{done.stderr}"
     assert re.search(fault.symptom, done.stdout.splitlines()[-1])

@@ -169,6 +169,66 @@ FP4AOT_DEFINE_WGMMA(wgmma_m64k16, "bf16")
 FP4AOT_DEFINE_WGMMA(wgmma_m64k16_f16, "f16")
 #undef FP4AOT_DEFINE_WGMMA
 
+// The lower half of the descriptor of a K-major tile of 16 values in pieces of 8 rows x 8 values, 128 bytes each, without a
+// swizzle: the rows' last 8 values 128 bytes further, the next eight rows 256. At a multiple of 16 bytes. The upper half is
+// 16, the distance of the rows.
+__device__ __forceinline__ uint32_t wgmma_descriptor_pieces(uint32_t shared_address) {
+  return 8u << 16 | (shared_address & 0x3FFFF) >> 4;
+}
+
+// As above, with B in such pieces; D is accumulated.
+#define FP4AOT_DEFINE_WGMMA_PIECES(function, type)                                                                    \
+  __device__ __forceinline__ void function(float (&d)[8], uint32_t const(&a)[4], uint32_t b) {                        \
+    asm volatile(                                                                                                     \
+        "{\n"                                                                                                         \
+        ".reg .b64 descriptor;\n"                                                                                     \
+        "mov.b64 descriptor, {%12, 16};\n"                                                                            \
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type                                                   \
+        " {"                                                                                                          \
+        "%0, %1, %2, %3, %4, %5, %6, %7}, "                                                                           \
+        "{%8, %9, %10, %11}, descriptor, 1, 1, 1, 0;\n"                                                               \
+        "}\n"                                                                                                         \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])              \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b)                                                          \
+        : "memory");                                                                                                  \
+  }                                                                                                                   \
+  __device__ __forceinline__ void function(float (&d)[16], uint32_t const(&a)[4], uint32_t b) {                       \
+    asm volatile(                                                                                                     \
+        "{\n"                                                                                                         \
+        ".reg .b64 descriptor;\n"                                                                                     \
+        "mov.b64 descriptor, {%20, 16};\n"                                                                            \
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type                                                   \
+        " {"                                                                                                          \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "                                     \
+        "{%16, %17, %18, %19}, descriptor, 1, 1, 1, 0;\n"                                                             \
+        "}\n"                                                                                                         \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), \
+          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])                    \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b)                                                          \
+        : "memory");                                                                                                  \
+  }                                                                                                                   \
+  __device__ __forceinline__ void function(float (&d)[32], uint32_t const(&a)[4], uint32_t b) {                       \
+    asm volatile(                                                                                                     \
+        "{\n"                                                                                                         \
+        ".reg .b64 descriptor;\n"                                                                                     \
+        "mov.b64 descriptor, {%36, 16};\n"                                                                            \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                                                   \
+        " {"                                                                                                          \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                      \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "                           \
+        "{%32, %33, %34, %35}, descriptor, 1, 1, 1, 0;\n"                                                             \
+        "}\n"                                                                                                         \
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), \
+          "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),      \
+          "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),     \
+          "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])                   \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b)                                                          \
+        : "memory");                                                                                                  \
+  }
+FP4AOT_DEFINE_WGMMA_PIECES(wgmma_pieces_m64k16, "bf16")
+FP4AOT_DEFINE_WGMMA_PIECES(wgmma_pieces_m64k16_f16, "f16")
+#undef FP4AOT_DEFINE_WGMMA_PIECES
+
 }  // namespace fp4aot
 
 #endif

@@ -12,7 +12,15 @@ inline void cluster_sync() {
   machine::synchronise(cluster.barrier, cluster.threads);
 }
 
+inline void cluster_sync_shared() { cluster_sync(); }
+
 inline uint32_t cluster_address(uint32_t own_address, uint32_t rank) { return (own_address & 0xFFFFFF) | rank << 24; }
+
+inline float4 cluster_load16(uint32_t address) {
+  float4 v;
+  std::memcpy(&v, machine::shared_bytes(address, 16, 16), 16);
+  return v;
+}
 
 }  // namespace fp4aot
 

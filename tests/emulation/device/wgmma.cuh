@@ -38,6 +38,26 @@ inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& prod
   }
 }
 
+// finish(product): this thread's part of it.
+template <class Finish>
+void issue_product(uint32_t const (&a)[4], Finish finish) {
+  Warpgroup& warpgroup = current_warpgroup();
+  long const number = current->products++;
+  if (number - warpgroup.first == static_cast<long>(warpgroup.products.size())) warpgroup.products.emplace_back();
+  WarpgroupProduct& product = warpgroup.products.at(number - warpgroup.first);
+  std::memcpy(product.a[threadIdx.x % 128], a, sizeof a);
+  ++product.issued;
+  current->open_products.push_back([=, &warpgroup] {
+    WarpgroupProduct& taken = warpgroup.products.at(number - warpgroup.first);
+    if (taken.issued != 128) fail("a warpgroup's threads issue different products");
+    finish(taken);
+    if (++taken.retired == 128) {
+      warpgroup.products.pop_front();
+      ++warpgroup.first;
+    }
+  });
+}
+
 }  // namespace machine
 
 namespace fp4aot {
@@ -75,22 +95,41 @@ inline uint32_t wgmma_descriptor_swizzle128(uint32_t shared_address) {
 
 template <int kCount>
 void wgmma_m64k16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t b, int accumulate) {
-  machine::Warpgroup& warpgroup = machine::current_warpgroup();
-  long const number = machine::current->products++;
-  if (number - warpgroup.first == static_cast<long>(warpgroup.products.size())) warpgroup.products.emplace_back();
-  machine::WarpgroupProduct& product = warpgroup.products.at(number - warpgroup.first);
-  std::memcpy(product.a[threadIdx.x % 128], a, sizeof a);
-  ++product.issued;
-  float* const accumulator = d;
-  machine::current->open_products.push_back([=, &warpgroup] {
-    machine::WarpgroupProduct& taken = warpgroup.products.at(number - warpgroup.first);
-    if (taken.issued != 128) machine::fail("a warpgroup's threads issue different products");
+  machine::issue_product(a, [=, accumulator = d](machine::WarpgroupProduct const& taken) {
     machine::warpgroup_product(accumulator, kCount / 4, taken, b, accumulate != 0);
-    if (++taken.retired == 128) {
-      warpgroup.products.pop_front();
-      ++warpgroup.first;
+  });
+}
+
+inline uint32_t wgmma_descriptor_pieces(uint32_t shared_address) {
+  if (shared_address % 16 != 0) machine::fail("misaligned operand of wgmma: %x", shared_address);
+  return 8u << 16 | (shared_address & 0x3FFFF) >> 4;
+}
+
+template <int kCount, class ToFloat>
+void issue_pieces(float (&d)[kCount], uint32_t const (&a)[4], uint32_t descriptor, ToFloat to_float) {
+  machine::issue_product(a, [=, accumulator = d](machine::WarpgroupProduct const& taken) {
+    int const thread = threadIdx.x % 128, warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+    uint32_t const start = (descriptor & 0x3FFF) << 4;
+    for (int i = 0; i < kCount; ++i) {
+      int const h = i / 2 % 2, column = i / 4 * 8 + 2 * t + i % 2;
+      for (int k = 0; k < 16; ++k) {
+        uint32_t const x = taken.a[warp * 32 + g * 4 + k % 8 / 2][h + k / 8 * 2] >> k % 2 * 16 & 0xFFFF;
+        uint32_t const address = start + column / 8 * 256 + k / 8 * 128 + column % 8 * 16 + k % 8 * 2;
+        uint16_t y;
+        std::memcpy(&y, machine::shared_bytes(machine::current->cta->rank << 24 | address, 2, 2), 2);
+        accumulator[i] += to_float(x) * to_float(y);
+      }
     }
   });
+}
+
+template <int kCount>
+void wgmma_pieces_m64k16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t descriptor) {
+  issue_pieces(d, a, descriptor, machine::bf16_to_float);
+}
+template <int kCount>
+void wgmma_pieces_m64k16_f16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t descriptor) {
+  issue_pieces(d, a, descriptor, machine::f16_to_float);
 }
 
 }  // namespace fp4aot

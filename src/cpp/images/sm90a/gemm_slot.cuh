@@ -6,6 +6,7 @@
 #include "images/sm90a/policy.h"
 #include "kernels/gemm/mma_sync_launch.cuh"
 #include "kernels/gemm/wgmma_launch.cuh"
+#include "kernels/gemm/wgmma_stream_launch.cuh"
 
 namespace fp4aot::sm90a {
 
@@ -16,11 +17,13 @@ inline int multiprocessors(int device) {
 
 #define FP4AOT_CUT(tile) tile, tile "_cut"
 #define FP4AOT_WARPS(tile) tile "_warps8", tile "_warps16"
-constexpr char const* kGemmTacticNames[] = {FP4AOT_CUT("wgmma_128x64"),     FP4AOT_CUT("wgmma_128x128"),
-                                            FP4AOT_CUT("wgmma_128x192"),    FP4AOT_CUT("wgmma_128x256"),
-                                            FP4AOT_WARPS("mma_sync_32x8"),  FP4AOT_WARPS("mma_sync_32x16"),
-                                            FP4AOT_WARPS("mma_sync_32x32"), FP4AOT_WARPS("mma_sync_56x8"),
-                                            FP4AOT_WARPS("mma_sync_56x16"), FP4AOT_WARPS("mma_sync_56x32")};
+constexpr char const* kGemmTacticNames[] = {
+    FP4AOT_CUT("wgmma_128x64"),     FP4AOT_CUT("wgmma_128x128"),   FP4AOT_CUT("wgmma_128x192"),
+    FP4AOT_CUT("wgmma_128x256"),    FP4AOT_WARPS("mma_sync_32x8"), FP4AOT_WARPS("mma_sync_32x16"),
+    FP4AOT_WARPS("mma_sync_32x32"), FP4AOT_WARPS("mma_sync_56x8"), FP4AOT_WARPS("mma_sync_56x16"),
+    FP4AOT_WARPS("mma_sync_56x32"), "wgmma_stream_64x16",          "wgmma_stream_128x16",
+    "wgmma_stream_128x32",          "wgmma_stream_256x32",         "wgmma_stream_128x64",
+    "wgmma_stream_256x64"};
 #undef FP4AOT_CUT
 #undef FP4AOT_WARPS
 static_assert(sizeof kGemmTacticNames / sizeof kGemmTacticNames[0] == kGemmTacticCount);
@@ -64,7 +67,27 @@ struct GemmSlot {
         return f(MmaSync<5>{});
     }
   }
-  static_assert(kWgmmaTileCount == 4 && kMmaSyncTileCount == 6);
+  template <int kTile>
+  using Stream =
+      WgmmaStreamConfig<kFormat, kStreamTiles[kTile].rows, kStreamTiles[kTile].tokens, kStreamTiles[kTile].slots>;
+  template <class F>
+  static auto with_stream(int tile, F f) {
+    switch (tile) {
+      case 0:
+        return f(Stream<0>{});
+      case 1:
+        return f(Stream<1>{});
+      case 2:
+        return f(Stream<2>{});
+      case 3:
+        return f(Stream<3>{});
+      case 4:
+        return f(Stream<4>{});
+      default:
+        return f(Stream<5>{});
+    }
+  }
+  static_assert(kWgmmaTileCount == 4 && kMmaSyncTileCount == 6 && kStreamTileCount == 6);
 
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
 
@@ -106,7 +129,7 @@ struct GemmSlot {
     fp4aot_gemm_params const& p = cast(params);
     if (!tactic_valid(params, number_of(p))) return 0;        // the launch will be refused
     GemmTactic const tactic = gemm_tactic(number_of(p) - 1);  // policy.h counts from 0
-    if (tactic.mma_sync) return 0;
+    if (tactic.kernel != GemmKernel::kWgmma) return 0;
     return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
       return static_cast<size_t>(
           wgmma_workspace<decltype(config)>(p.m, p.k, tactic.cut, multiprocessors(p.device.index)).bytes());
@@ -118,7 +141,13 @@ struct GemmSlot {
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
     GemmTactic const tactic = gemm_tactic(number_of(p) - 1);
-    if (tactic.mma_sync) {
+    if (tactic.kernel == GemmKernel::kStream) {
+      return with_stream(tactic.tile, [&](auto config) {
+        int const slices = stream_slices(p, kStreamTiles[tactic.tile], sms);
+        return run_wgmma_stream_gemm<decltype(config)>(p, kName, slices, message);
+      });
+    }
+    if (tactic.kernel == GemmKernel::kMmaSync) {
       return with_mma_sync(tactic.tile, [&](auto config) {
         return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
       });
@@ -145,6 +174,9 @@ struct GemmSlot {
     preload_kernel(reinterpret_cast<void const*>(expand_activations_kernel<kFormat>));
     for (int tile = 0; tile < kMmaSyncTileCount; ++tile) {
       (void)with_mma_sync(tile, [&](auto config) { return prepare_mma_sync_gemm<decltype(config)>(device); });
+    }
+    for (int tile = 0; tile < kStreamTileCount; ++tile) {
+      (void)with_stream(tile, [&](auto config) { return prepare_wgmma_stream_gemm<decltype(config)>(device); });
     }
     (void)tensor_map_encode();
   }

@@ -3,6 +3,7 @@
 // Tactic numbers (stable). Here they count from 0, in the C ABI from 1 (there 0 is the default): gemm_slot.cuh converts.
 //   2 * i + c    wgmma_128x<tokens>: tiles of 128 weight rows x kWgmmaTiles[i].tokens; c = 1: tiles may be cut along k
 //   8 + 2 * i + w    mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
+//   20 + i       wgmma_stream_<rows>x<tokens> of kStreamTiles[i]; a cluster shares k
 #ifndef FP4AOT_IMAGES_SM90A_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_POLICY_H_
 
@@ -41,10 +42,29 @@ constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 101, 2950, 2}, {32, 16, 133, 33
                                          {56, 8, 174, 3325, 2}, {56, 16, 213, 4120, 1}, {56, 32, 302, 4600, 1}};
 constexpr int kMmaSyncTileCount = 6;
 
-constexpr int kGemmTacticCount = kWgmmaTactics + kMmaSyncTileCount * 2;
+struct StreamTile {
+  int rows, tokens, slots;
+  int round;  // of 128 values for each of its 4 warpgroups
+  int fixed;
+  constexpr int depth_groups() const { return 256 / rows; }  // warpgroups that share k
+};
+constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1090, 3040}, {128, 16, 3, 900, 3370},  {128, 32, 3, 1150, 3170},
+                                       {256, 32, 3, 900, 5170}, {128, 64, 3, 1590, 4100}, {256, 64, 3, 1170, 6190}};
+constexpr int kStreamTileCount = 6;
+constexpr int kStreamFirst = kWgmmaTactics + kMmaSyncTileCount * 2;
+constexpr int kStreamCluster = 830;   // adding sums of several CTAs
+constexpr int kStreamMeasuredM = 64;  // with more rows it must be clearly cheaper
+// Clusters of 1, 2, .. 8 CTAs, of which a multiprocessor holds one, at a time on an H200: they lie within its GPCs.
+constexpr int kStreamMaxSlices = 8;
+constexpr int kStreamClusters[kStreamMaxSlices] = {132, 66, 39, 30, 22, 17, 15, 15};
+constexpr int kStreamClustersOf = 132;  // multiprocessors
+
+constexpr int kGemmTacticCount = kStreamFirst + kStreamTileCount;
+
+enum class GemmKernel { kWgmma, kMmaSync, kStream };
 
 struct GemmTactic {
-  bool mma_sync;
+  GemmKernel kernel;
   int tile;  // index of the kernel's tiles
   int tokens;
   bool cut;   // wgmma: tiles may be shared
@@ -52,9 +72,12 @@ struct GemmTactic {
 };
 
 constexpr GemmTactic gemm_tactic(int number) {
-  if (number < kWgmmaTactics) return {false, number / 2, kWgmmaTiles[number / 2].tokens, number % 2 != 0, 0};
+  if (number < kWgmmaTactics)
+    return {GemmKernel::kWgmma, number / 2, kWgmmaTiles[number / 2].tokens, number % 2 != 0, 0};
+  if (number >= kStreamFirst)
+    return {GemmKernel::kStream, number - kStreamFirst, kStreamTiles[number - kStreamFirst].tokens, false, 0};
   int const tile = (number - kWgmmaTactics) / 2;
-  return {true, tile, kMmaSyncTiles[tile].tokens, false, 8 << (number - kWgmmaTactics) % 2};
+  return {GemmKernel::kMmaSync, tile, kMmaSyncTiles[tile].tokens, false, 8 << (number - kWgmmaTactics) % 2};
 }
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -64,20 +87,43 @@ constexpr int64_t kGemmMaxK = INT32_MAX / 4 / 32 * 32;
 constexpr int64_t kGemmMaxBStride = (int64_t{1} << 40) - 16;  // bytes
 
 // wgmma: fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which larger tiles are not.
-// mma_sync counts a row's bytes and values in 32 bits.
+// mma_sync counts a row's bytes and values in 32 bits, wgmma_stream those of its scales; and it does not restart either.
 constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
   if (number < 0 || number >= kGemmTacticCount) return false;
   GemmTactic const tactic = gemm_tactic(number);
-  if (tactic.mma_sync) return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
+  if (tactic.kernel == GemmKernel::kMmaSync)
+    return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
+  if (tactic.kernel == GemmKernel::kStream) return p.k <= INT32_MAX / 8 && p.d_dtype != FP4AOT_FP32;
   return p.k <= kGemmMaxK && p.b_stride <= kGemmMaxBStride && (p.d_dtype != FP4AOT_FP32 || tactic.tokens <= 128);
 }
 
 constexpr int64_t kMaxCost = int64_t{1} << 18;  // more rows or columns count as so many launches
 
+// What wgmma_stream costs with `slices` slices of k.
+constexpr int64_t stream_cost(fp4aot_gemm_params const& p, StreamTile const& tile, int slices, int sms) {
+  int64_t const clusters = std::max<int64_t>(1, int64_t{kStreamClusters[slices - 1]} * sms / kStreamClustersOf);
+  int64_t const waves = divide_up(divide_up(p.m, tile.tokens) * divide_up(p.n, tile.rows), clusters);
+  int64_t const rounds = divide_up(divide_up(divide_up(p.k, kGemmStep), slices), tile.depth_groups());
+  return waves * (tile.fixed + rounds * tile.round + (slices > 1 ? kStreamCluster : 0));
+}
+
+// The cheapest number of slices; the first of equals.
+constexpr int stream_slices(fp4aot_gemm_params const& p, StreamTile const& tile, int sms) {
+  int best = 1;
+  for (int slices = 2; slices <= kStreamMaxSlices; ++slices)
+    if (stream_cost(p, tile, slices, sms) < stream_cost(p, tile, best, sms)) best = slices;
+  return best;
+}
+
 // What a tile costs along k and besides, for the CTAs that have most of them.
 constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int sms) {
   int64_t const steps = divide_up(p.k, kGemmStep);
-  if (tactic.mma_sync) {
+  if (tactic.kernel == GemmKernel::kStream) {
+    StreamTile const& tile = kStreamTiles[tactic.tile];
+    int64_t const cost = stream_cost(p, tile, stream_slices(p, tile, sms), sms);
+    return p.m > kStreamMeasuredM ? cost + cost / 8 : cost;
+  }
+  if (tactic.kernel == GemmKernel::kMmaSync) {
     MmaSyncTile const& tile = kMmaSyncTiles[tactic.tile];
     int64_t const ctas = divide_up(p.m, tile.tokens) * divide_up(p.n, tile.rows);
     int64_t const per_sm = divide_up(ctas, sms);
