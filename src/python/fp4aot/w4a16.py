@@ -180,15 +180,14 @@ def _is_meta(b: Any) -> bool:
     return isinstance(b, Tensor) and b.device.type == "meta"  # type: ignore[attr-defined]
 
 
-def _check_weight(op: str, b: Any) -> None:
-    format = op.rpartition("_")[2]
-    if not isinstance(b, PreparedWeight):
-        raise TypeError(
-            f"{op}: b is a {type(b).__module__}.{type(b).__name__}; it must be a PreparedWeight: "
-            f"prepare_w4a16_weights(b, b_scales, format={format!r})."
-        )
-    if b.format != format:
-        raise ValueError(f"{op}: b holds {b.format} weights. Use gemm_w4a16_{b.format}.")
+def _weight_error(op: str, format: str, b: Any) -> Exception:
+    """What is wrong with ``b``, which is no weight of this format."""
+    if isinstance(b, PreparedWeight):
+        return ValueError(f"{op}: b holds {b.format} weights. Use gemm_w4a16_{b.format}.")
+    return TypeError(
+        f"{op}: b is a {type(b).__module__}.{type(b).__name__}; it must be a PreparedWeight: "
+        f"prepare_w4a16_weights(b, b_scales, format={format!r})."
+    )
 
 
 def gemm_w4a16_nvfp4(
@@ -217,7 +216,7 @@ def gemm_w4a16_nvfp4(
     Returns ``[*, N]``, rounded once. A NaN scale makes its column NaN; infinities and NaN in ``a`` act as in IEEE
     arithmetic.
     """
-    return _gemm("gemm_w4a16_nvfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
+    return _gemm("gemm_w4a16_nvfp4", "nvfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
 
 
 def gemm_w4a16_mxfp4(
@@ -232,11 +231,12 @@ def gemm_w4a16_mxfp4(
     pdl: bool = False,
 ) -> Array:
     """``alpha * a @ dequantised(b).T + bias``, weights MXFP4; arguments as :func:`gemm_w4a16_nvfp4`."""
-    return _gemm("gemm_w4a16_mxfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
+    return _gemm("gemm_w4a16_mxfp4", "mxfp4", a, b, alpha, bias, out_dtype, out, tactic, pdl)
 
 
 def _gemm(
     op: str,
+    format: str,
     a: Array,
     b: PreparedWeight[Array],
     alpha: Array | None,
@@ -246,15 +246,17 @@ def _gemm(
     tactic: int,
     pdl: bool,
 ) -> Array:
-    _check_weight(op, b)
+    if not isinstance(b, PreparedWeight) or b.format != format:
+        raise _weight_error(op, format, b)
     if not isinstance(a, Tensor):
         return _numpy_backend(a).gemm(op, a, b.data, b.n, b.k, alpha, bias, out_dtype, out, tactic)  # type: ignore[no-any-return]
     tensor: Any = a
     backend = torch_backend()
     try:
         if out is None:
-            if out_dtype is None and tensor.is_floating_point() and tensor.element_size() == 2:
-                out_dtype = tensor.dtype  # of others the op says what is wrong
+            given = tensor.dtype
+            if out_dtype is None and given.is_floating_point and given.itemsize == 2:
+                out_dtype = given  # of another a the op says what is wrong
             dtype = backend.dtype(out_dtype)
             return getattr(backend, op)(a, b.data, b.n, b.k, dtype, alpha, bias, tactic, pdl)  # type: ignore[no-any-return]
         getattr(backend, op + "_out")(out, a, b.data, b.n, b.k, alpha, bias, tactic, pdl)
