@@ -46,6 +46,10 @@ PROBLEMS = {
     "gemm_mxfp4": gemm_problems.Gemm,
     "gemm_w4a16_nvfp4": w4a16_problems.W4a16,
     "gemm_w4a16_mxfp4": w4a16_problems.W4a16,
+    "prepare_w4a16_nvfp4": w4a16_problems.W4a16Weights,
+    "prepare_w4a16_mxfp4": w4a16_problems.W4a16Weights,
+    "restore_w4a16_nvfp4": w4a16_problems.W4a16Weights,
+    "restore_w4a16_mxfp4": w4a16_problems.W4a16Weights,
 }
 CHOICES = {
     "dtype": tuple(DTYPES),

@@ -15,7 +15,7 @@ from . import build
 from .gemm_problems import Chain, Gemm
 from .problems import GlobalScale, ScaleLayout
 from .quantize_problems import Dequantize, EdgeCases, Quantize
-from .w4a16_problems import W4a16, W4a16Chain
+from .w4a16_problems import W4a16, W4a16Chain, W4a16Weights
 from .worker import Report, Worker
 
 FORMATS = ("nvfp4", "mxfp4")
@@ -128,8 +128,13 @@ def w4a16_problems() -> Iterable[object]:
             yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
             yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype)
         yield W4a16(op, 300, 1040, 192, only="wgmma", seed=1)  # several waves
+        yield W4a16(op, 12, 320, 2112, only="mma_sync", seed=7)  # warps refill their rings
         if format == "nvfp4":
             yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
+        for op in (f"prepare_w4a16_{format}", f"restore_w4a16_{format}"):
+            yield W4a16Weights(op, 8, 32)
+            yield W4a16Weights(op, 136, 1056, gap=8, pdl=True, seed=1)
+            yield W4a16Weights(op, 24, 96, "linear", gap=16, seed=2)
 
 
 def cases(problems: Iterable[object]) -> list[Case]:

@@ -8,7 +8,7 @@ import numpy as np
 import reference
 
 from .gemm_problems import SCALE_RANGE, Operand, multiply
-from .problems import NAN_SCALE, as_dtype, format_of
+from .problems import NAN_SCALE, as_dtype, assert_equal, expect_gaps_untouched, format_of
 from .session import DTYPES, Session, bits_of, floats_of
 
 WIDE_RANGE = {"nvfp4": (0x00, 0x7E), "mxfp4": (127 - 60, 127 + 60)}  # bytes of scales
@@ -83,6 +83,65 @@ class W4a16:
             except AssertionError as error:
                 wrong.append(f"{name}: {error}")
         assert not wrong, "\n".join(wrong)
+
+
+@dataclass(frozen=True)
+class W4a16Weights:
+    """prepare_w4a16_* and restore_w4a16_*: every code with every scale byte that is one."""
+
+    op: str
+    n: int
+    k: int
+    layout: str = "swizzled"
+    gap: int = 0  # bytes between rows of codes, a multiple of 8; and between rows of linear scales
+    seed: int = 0
+    pdl: bool = False
+
+    def inputs(self) -> tuple[np.ndarray, np.ndarray]:
+        rng, format = np.random.default_rng(self.seed), format_of(self.op)
+        codes = rng.integers(0, 16, (self.n, self.k)).astype(np.uint8)
+        last = NAN_SCALE[format]
+        return codes, rng.integers(0, last + 1, (self.n, self.k // reference.VECTOR[format])).astype(np.uint8)
+
+    def run(self, session: Session) -> dict[str, np.ndarray]:
+        codes, scales = self.inputs()
+        packed, prepared = reference.pack_codes(codes), reference.prepare_w4a16(codes, scales, format_of(self.op))
+        linear, preparing = self.layout == "linear", self.op.startswith("prepare")
+        stored = scales if linear else reference.swizzle(scales)
+        stride, columns = self.k // 2 + self.gap, scales.shape[1]
+        scale_stride = columns + self.gap if linear else 0
+        scales_bytes = (self.n - 1) * scale_stride + columns if linear else stored.size
+        if preparing:
+            target = session.allocate(prepared.size)
+            sides = {
+                "codes": session.upload(packed, stride), "prepared": target,
+                "scales": session.upload(stored, scale_stride) if linear else session.upload(stored),
+            }  # fmt: skip
+        else:
+            target, scale_target = session.allocate((self.n - 1) * stride + self.k // 2), session.allocate(scales_bytes)
+            sides = {"codes": target, "scales": scale_target, "prepared": session.upload(prepared)}
+        session.call(
+            self.op, pdl=self.pdl, n=self.n, k=self.k, codes_stride=stride, scales_stride=scale_stride,
+            scales_bytes=scales_bytes, prepared_bytes=prepared.size, scale_layout=int(linear), **sides,
+        )  # fmt: skip
+        session.synchronize()
+        if preparing:
+            return {"prepared": session.download(target.address, prepared.shape, np.uint8)}
+        expect_gaps_untouched(session, target.address, self.n, self.k // 2, stride, "codes")
+        if linear:
+            expect_gaps_untouched(session, scale_target.address, self.n, columns, scale_stride, "scales")
+        return {
+            "codes": session.download(target.address, packed.shape, np.uint8, stride),
+            "scales": session.download(scale_target.address, stored.shape, np.uint8, scale_stride or None),
+        }
+
+    def check(self, outputs: dict[str, np.ndarray]) -> None:
+        codes, scales = self.inputs()
+        if self.op.startswith("prepare"):
+            assert_equal(outputs["prepared"], reference.prepare_w4a16(codes, scales, format_of(self.op)), "prepared")
+        else:
+            assert_equal(outputs["codes"], reference.pack_codes(codes), "codes")
+            assert_equal(outputs["scales"], scales if self.layout == "linear" else reference.swizzle(scales), "scales")
 
 
 @dataclass(frozen=True)

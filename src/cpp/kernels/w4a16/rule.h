@@ -16,15 +16,16 @@ namespace fp4aot {
 // Costs in picoseconds of a multiprocessor, fitted to measurements on an H200.
 struct W4a16TileCost {
   W4a16Tile tile;
-  int tile_cost;   // of a row tile x k tile
+  int tile_cost;   // of a row tile x k tile, and for w warps kW4a16FewWarps / w of it more
   int chain_cost;  // of a warp's k tile, however few warps there are
 };
-constexpr W4a16TileCost kW4a16Tiles[] = {{{1, 1}, 22500, 160000}, {{2, 2}, 30000, 330000}, {{4, 2}, 42000, 450000}};
+constexpr W4a16TileCost kW4a16Tiles[] = {{{1, 1}, 16500, 160000}, {{2, 2}, 22000, 330000}, {{4, 2}, 30000, 450000}};
 constexpr int kW4a16TileCount = 3;
 constexpr int kW4a16ClusterSizes = 4;  // 1, 2, 4, 8
 constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
-constexpr int64_t kW4a16Fixed = 2500000,
-                  kW4a16PerCluster = 150000;  // of a launch, and for each doubling of the cluster
+// Of a launch, for each doubling of the cluster, and for each further part of k of a CTA.
+constexpr int64_t kW4a16Fixed = 2900000, kW4a16PerCluster = 400000, kW4a16PerPart = 500000;
+constexpr int64_t kW4a16FewWarps = 4;
 constexpr int64_t kW4a16ActivationCost = 10;  // of a byte of activations
 
 #define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4", tile "_cluster8"
@@ -74,11 +75,12 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     int64_t const at_once =
         (std::min(all, clusters) * s.ctas() + device.sms - 1) / device.sms;  // CTAs a multiprocessor
     int64_t const longest = s.split + (s.longer > 0), k_of_cta = longest * s.parts;
-    int64_t const streaming =
-        at_once * k_of_cta *
-        (s.group * int64_t{tile.tile_cost} + 8 * tile.tile.token_tiles * kW4a16TileK * 2 * kW4a16ActivationCost);
-    int64_t const cost =
-        kW4a16Fixed + kW4a16PerCluster * ctas_log2 + waves * std::max(streaming, longest * int64_t{tile.chain_cost});
+    int64_t const warps = at_once * s.warps * s.parts;
+    int64_t const tile_cost = s.group * int64_t{tile.tile_cost} * (warps + kW4a16FewWarps) / warps;
+    int64_t const activations = 8 * tile.tile.token_tiles * kW4a16TileK * 2 * kW4a16ActivationCost;
+    int64_t const streaming = at_once * k_of_cta * (tile_cost + activations);
+    int64_t const fixed = kW4a16Fixed + kW4a16PerCluster * ctas_log2 + kW4a16PerPart * (s.parts - 1);
+    int64_t const cost = fixed + waves * std::max(streaming, longest * int64_t{tile.chain_cost});
     if (resident == 1 || cost < best.cost) best = {s, cost};
   }
   return best;
