@@ -191,8 +191,8 @@ def quantize_linears(
     Left as they are: layers whose sizes do not fit (``out_features`` not a multiple of 8, ``in_features`` not of 32, or
     of 16 for NVFP4 with ``weight_only``), those whose owner reads ``.weight`` itself (in ``MultiheadAttention`` and
     ``TransformerEncoderLayer``; subclasses of ``torch.nn.Linear``), and those for which ``skip(qualified name, layer)``
-    is true. A layer in several places stays one layer: it is replaced in all of them, or in none if one of them asks for
-    that.
+    is true. A layer in several places stays one layer: it is replaced in all of them, or in none if one of them asks
+    for that.
     """
     kind = W4A16Linear if weight_only else Fp4Linear
     multiple = BLOCK[format] if weight_only and format in BLOCK else 32
