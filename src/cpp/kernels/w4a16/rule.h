@@ -69,6 +69,10 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     int64_t const clusters = w4a16_clusters(ctas_log2, resident, device.sms);
     W4a16Schedule const s =
         w4a16_schedule(format, tile.tile, row_tiles, k_tiles, ctas_log2, clusters, device.max_shared);
+    if (s.shared_bytes > device.max_shared) {
+      if (resident == 1) best = {s, INT64_MAX};
+      continue;
+    }
     bool const fits = resident * (s.shared_bytes + kW4a16SharedPerCta) <= device.shared;
     if (resident > 1 && !fits) continue;
     int64_t const all = s.clusters * slices, waves = (all + clusters - 1) / clusters;

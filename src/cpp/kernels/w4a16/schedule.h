@@ -42,22 +42,10 @@ struct W4a16Schedule {
   constexpr uint32_t ctas() const { return 1u << ctas_log2; }
 };
 
-// Row tiles go to `clusters` clusters of 2^ctas_log2 CTAs, as evenly as can be; those of a cluster to its warps, and what
-// warps a CTA may still have share k. `clusters` may become fewer, and a warp's row tiles too many for the CTA: then
-// there are more.
-constexpr W4a16Schedule w4a16_schedule(Format format, W4a16Tile tile, int64_t row_tiles, int64_t k_tiles, int ctas_log2,
-                                       int64_t clusters, uint32_t max_shared) {
-  W4a16Schedule s = {};
-  uint32_t const most = static_cast<uint32_t>(w4a16_max_warps(tile.token_tiles, tile.row_tiles));
-  uint32_t const rows = static_cast<uint32_t>(tile.row_tiles);
-  s.ctas_log2 = static_cast<uint32_t>(ctas_log2);
-  int64_t const group = std::min<int64_t>((row_tiles + clusters - 1) / clusters, most * rows);
-  s.clusters = static_cast<uint32_t>((row_tiles + group - 1) / group);
-  s.group = static_cast<uint32_t>((row_tiles + s.clusters - 1) / s.clusters);
-  s.warps = (s.group + rows - 1) / rows;
-  uint32_t const tiles = static_cast<uint32_t>(k_tiles);
-  s.parts = std::max<uint32_t>(std::min(most / s.warps, tiles >> ctas_log2), 1);
-  uint32_t const all_parts = s.parts << ctas_log2;
+// The rest of a schedule that has its clusters, warps and parts.
+constexpr W4a16Schedule w4a16_complete(Format format, W4a16Tile tile, int64_t k_tiles, W4a16Schedule s,
+                                       uint32_t max_shared) {
+  uint32_t const tiles = static_cast<uint32_t>(k_tiles), all_parts = s.parts << s.ctas_log2;
   s.split = tiles / all_parts;
   s.longer = tiles % all_parts;
   uint32_t const longest = s.split + (s.longer > 0);
@@ -65,17 +53,41 @@ constexpr W4a16Schedule w4a16_schedule(Format format, W4a16Tile tile, int64_t ro
   uint32_t const ring =
       static_cast<uint32_t>(kW4a16Slots * w4a16_slot_tiles(tile.row_tiles) * tile.row_tiles * w4a16_tile_bytes(format));
   uint32_t const buffer = static_cast<uint32_t>(tile.token_tiles * 8 * kW4a16TokenPitch);
-  uint32_t const units = (s.group * static_cast<uint32_t>(tile.token_tiles) + s.ctas() - 1) >> ctas_log2;
+  uint32_t const units = (s.group * static_cast<uint32_t>(tile.token_tiles) + s.ctas() - 1) >> s.ctas_log2;
   uint32_t const sums = units * all_parts * kW4a16SumBytes;
   bool const over_ring = w4a16_sums_over_ring(tile.token_tiles);
   s.buffer_offset = s.warps * s.parts * ring;
-  uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 4096;  // barriers are less
+  uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 1024;  // with barriers
   uint32_t const fit = others < max_shared ? (max_shared - others) / (s.parts * buffer) : 0;
   s.buffers = std::min(s.chunks, std::max<uint32_t>(fit, 2));
   uint32_t const end = s.buffer_offset + s.parts * s.buffers * buffer;
   s.sums_offset = over_ring ? 0 : end;
   s.barriers_offset = std::max(end, s.sums_offset + sums);
   s.shared_bytes = s.barriers_offset + 16 + 8 * (s.parts * s.buffers + s.warps * s.parts * kW4a16Slots);
+  return s;
+}
+
+// Row tiles go to `clusters` clusters of 2^ctas_log2 CTAs, as evenly as can be; those of a cluster to its warps, and the
+// warps that a CTA may still have share k. There are more clusters if row tiles are too many for a CTA's warps, and fewer
+// warps if they do not find room in shared memory.
+constexpr W4a16Schedule w4a16_schedule(Format format, W4a16Tile tile, int64_t row_tiles, int64_t k_tiles, int ctas_log2,
+                                       int64_t clusters, uint32_t max_shared) {
+  uint32_t const most = static_cast<uint32_t>(w4a16_max_warps(tile.token_tiles, tile.row_tiles));
+  uint32_t const rows = static_cast<uint32_t>(tile.row_tiles);
+  W4a16Schedule s = {};
+  s.ctas_log2 = static_cast<uint32_t>(ctas_log2);
+  for (uint32_t most_of_rows = most; most_of_rows > 0; --most_of_rows) {
+    int64_t const group = std::min<int64_t>((row_tiles + clusters - 1) / clusters, most_of_rows * rows);
+    s.clusters = static_cast<uint32_t>((row_tiles + group - 1) / group);
+    s.group = static_cast<uint32_t>((row_tiles + s.clusters - 1) / s.clusters);
+    s.warps = (s.group + rows - 1) / rows;
+    s.parts = static_cast<uint32_t>(std::clamp<int64_t>(k_tiles >> ctas_log2, 1, most / s.warps));
+    for (; s.parts > 0; --s.parts) {
+      W4a16Schedule const complete = w4a16_complete(format, tile, k_tiles, s, max_shared);
+      if (complete.shared_bytes <= max_shared) return complete;
+    }
+  }
+  s.shared_bytes = UINT32_MAX;
   return s;
 }
 
