@@ -42,6 +42,12 @@ inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
   return result;
 }
 
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t count) {
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (count & 31));
+}
+
+inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+
 inline int min(int a, int b) { return a < b ? a : b; }
 
 namespace machine {
@@ -71,6 +77,34 @@ inline uint32_t multiply_bf16(uint32_t a, uint32_t b) {
 
 inline uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
   return multiply_bf16(a & 0xFFFF, b & 0xFFFF) | multiply_bf16(a >> 16, b >> 16) << 16;
+}
+
+// a + b; the kernels' sums are exact in fp32, or what they add is less than half of its last place.
+inline uint32_t add_bf16(uint32_t a, uint32_t b) {
+  float const sum = bf16_to_float(a) + bf16_to_float(b);
+  if (sum != sum) return 0x7FFF;
+  uint32_t bits;
+  std::memcpy(&bits, &sum, sizeof bits);
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+inline uint32_t add_bf16x2(uint32_t a, uint32_t b) {
+  return add_bf16(a & 0xFFFF, b & 0xFFFF) | add_bf16(a >> 16, b >> 16) << 16;
+}
+
+// Of values that are not negative.
+inline uint32_t max_bf16x2(uint32_t a, uint32_t b) {
+  uint32_t const low = a & 0xFFFF, high = a >> 16;
+  return (low < (b & 0xFFFF) ? b & 0xFFFF : low) | (high < b >> 16 ? b >> 16 : high) << 16;
+}
+
+// The product is exact in fp32.
+inline uint32_t multiply_f16(uint32_t a, uint32_t b) {
+  return __half_raw(__float2half_rn(f16_to_float(a) * f16_to_float(b))).x;
+}
+
+inline uint32_t multiply_f16x2(uint32_t a, uint32_t b) {
+  return multiply_f16(a & 0xFFFF, b & 0xFFFF) | multiply_f16(a >> 16, b >> 16) << 16;
 }
 
 }  // namespace machine

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """`text` of a header, with `wrong` in its place while the fault is on; `symptom`: what the failing run prints."""
+    """`text` of a header, with `wrong` in its place while the fault is on; `symptom`: what the failing run prints.
+
+    Headers are those of kernels/gemm, or of another folder if they name it.
+    """
 
     name: str
     header: str
@@ -247,5 +250,48 @@ FAULTS = (
         "column >= static_cast<uint32_t>(args.gemm.n)",
         "false",
         "written outside of the output|mismatch at",
+    ),
+    Fault(
+        "codes of another step",
+        "w4a16/wgmma_weights",
+        "i * kW4a16StepK + lane % 4 * 2",
+        "(i ^ 1) * kW4a16StepK + lane % 4 * 2",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "scales of the row tile before",
+        "w4a16/wgmma_weights",
+        "shared_load4(tile + place.scales)",
+        "shared_load4(tile + place.scales % kRowTileBytes)",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "weights of another step",
+        "w4a16/wgmma_weights",
+        "tma_load_2d(map.weights(slot), &args.b_map, (step >> args.weight_shift) * kBoxColumns,"
+        " n0 / kW4a16TileRows, full);",
+        "tma_load_2d(map.weights(slot), &args.b_map, step * kBoxColumns, n0 / kW4a16TileRows, full);",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "the rest of an activation is lost",
+        "w4a16/split_activations",
+        "value - __bfloat162float(hi[j])",
+        "0.0f",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "activations beyond k are read",
+        "w4a16/split_activations",
+        "first_row + i < args.m && column < args.k",
+        "first_row + i < args.m",
+        "read outside of the operands|mismatch at",
+    ),
+    Fault(
+        "counters not cleared",
+        "w4a16/clear_counters",
+        "counters.first[i] = 0;",
+        ";",
+        "mismatch at|counter",
     ),
 )

@@ -45,8 +45,12 @@ struct Problem {
   std::vector<float> bias;
   std::vector<double> expected, magnitude;  // magnitude: sums of the absolute products, which bound the rounding
 
-  Problem(fp4aot::Format format, int rows, int columns, int depth)
+  // more_bits: values of a that FP4 does not have, with so many more significant bits.
+  Problem(fp4aot::Format format, int rows, int columns, int depth, int more_bits = 0)
       : m(rows), n(columns), k(depth), a(format, m, k), b(format, n, k), bias(n), expected(m * n), magnitude(m * n) {
+    if (more_bits > 0) {
+      for (double& x : a.values) x *= 1 + std::ldexp(machine::random_below(1 << more_bits), -more_bits);
+    }
     for (float& x : bias) x = static_cast<float>(machine::random_below(5));
     for (int i = 0; i < m; ++i) {
       for (int j = 0; j < n; ++j) {

@@ -1,4 +1,4 @@
-"""The sm90a W4A4 kernels' sources on an emulated machine (machine.h says what it checks and what it does not).
+"""The sm90a products' kernels on an emulated machine (machine.h says what it checks and what it does not).
 
 The kernels of this checkout are copied with a few replacements, compiled by the host compiler with device/ beside this
 file in the place of src/cpp/device, and run. No nvcc, no GPU; CUDA headers are found as in test_cutlass_layouts.
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.build
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[1] / "src" / "cpp"
-RUNS = {"wgmma": 26, "mma_sync": 18, "wgmma_stream": 12}  # comparisons that each program makes
+RUNS = {"wgmma": 26, "mma_sync": 18, "wgmma_stream": 12, "wgmma_w4a16": 24}  # comparisons that each program makes
 KERNELS = tuple(RUNS)
 
 # What the host compiler cannot read: (header, text, replacement), each text once.
@@ -48,6 +48,48 @@ REPLACEMENTS = (
         'asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));',
         "product = machine::multiply_bf16x2(a, b);",
     ),
+    (
+        "operand.cuh",
+        'asm("lop3.b32 %0, %1, %2, %3, 0xE4;" : "=r"(word) : "r"(a), "r"(b), "n"(kMask));',
+        "word = (a & kMask) | (b & ~kMask);",
+    ),
+    (
+        "operand.cuh",
+        'asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(word) : "r"(pair), "r"(factors));',
+        "word = machine::multiply_bf16x2(pair, factors);",
+    ),
+    (
+        "operand.cuh",
+        'asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(word) : "r"(pair), "r"(factors));',
+        "word = machine::multiply_f16x2(pair, factors);",
+    ),
+    (
+        "operand.cuh",
+        'asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(f) : "r"(normal), "r"(0x3F803F80u), "r"(0xF000F000u));',
+        "f = machine::add_bf16x2(normal, 0xF000F000u);",
+    ),
+    (
+        "operand.cuh",
+        'asm("max.bf16x2 %0, %1, %2;" : "=r"(f) : "r"(normal), "r"(0x00400040u));',
+        "f = machine::max_bf16x2(normal, 0x00400040u);",
+    ),
+    (
+        "operand.cuh",
+        'asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(f) : "r"(f), "r"(0u));',
+        "f = machine::add_bf16x2(machine::multiply_bf16x2(f, 0), f);",
+    ),
+    (
+        "operand.cuh",
+        """asm("{\\n"
+        ".reg .b16 low, high;\\n"
+        "mov.b32 {low, high}, %2;\\n"
+        "mov.b32 %0, {low, low};\\n"
+        "mov.b32 %1, {high, high};\\n"
+        "}"
+        : "=r"(row[0]), "=r"(row[1])
+        : "r"(f));""",
+        "row[0] = __byte_perm(f, 0, 0x1010), row[1] = __byte_perm(f, 0, 0x3232);",
+    ),
 )
 
 
@@ -69,12 +111,12 @@ def with_fault(fault: Fault, text: str) -> str:
 
 
 def headers_of(programs: tuple[str, ...]) -> list[Path]:
-    """The headers of kernels/gemm that the programs include, and that those include."""
+    """The headers of kernels that the programs include, and that those include."""
     found: dict[Path, None] = {}
     left = [HERE / f"{program}.cpp" for program in programs]
     while left:
-        for name in re.findall(r'#include "kernels/gemm/(\S+)"', left.pop().read_text()):
-            header = SOURCES / "kernels" / "gemm" / name
+        for name in re.findall(r'#include "(kernels/\S+)"', left.pop().read_text()):
+            header = SOURCES / name
             if header not in found:
                 found[header] = None
                 left.append(header)
@@ -82,19 +124,19 @@ def headers_of(programs: tuple[str, ...]) -> list[Path]:
 
 
 def prepare_kernels(folder: Path) -> None:
-    """The kernels' headers in folder/kernels/gemm, readable for the host compiler and with the faults in them."""
-    target = folder / "kernels" / "gemm"
-    target.mkdir(parents=True)
+    """The kernels' headers in folder/kernels, readable for the host compiler and with the faults in them."""
     for source in headers_of(KERNELS):
         text = source.read_text()
         for header, old, new in REPLACEMENTS:
             if header == source.name:
                 text = replace_once(text, old, new, header)
         for fault in FAULTS:
-            if f"{fault.header}.cuh" == source.name:
+            if SOURCES / "kernels" / ("" if "/" in fault.header else "gemm") / f"{fault.header}.cuh" == source:
                 text = with_fault(fault, text)
         assert not re.search(r"asm(\(| volatile)|__shared__", text), f"{source} needs a replacement"
-        (target / source.name).write_text(text)
+        target = folder / source.relative_to(SOURCES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +176,7 @@ def test_results_are_those_of_the_reference(programs, kernel, seed):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_is_found(programs, fault):
-    done = run(programs[fault.header if fault.header in programs else "wgmma"], 1, fault.name)
+    program = "wgmma_w4a16" if "/" in fault.header else fault.header if fault.header in programs else "wgmma"
+    done = run(programs[program], 1, fault.name)
     assert done.returncode == 1, f"exit {done.returncode}: {done.stdout}{done.stderr}"
     assert re.search(fault.symptom, done.stdout.splitlines()[-1])

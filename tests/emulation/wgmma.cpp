@@ -4,27 +4,11 @@
 // Not first: the kernels' headers take their language from the device/ beside this file.
 #include "kernels/gemm/expand.cuh"
 #include "problem.h"
+#include "wgmma_launch.h"
 
 namespace {
 
 using fp4aot::Format;
-
-CUtensorMap encoded(machine::TensorMap const& map) {
-  CUtensorMap result = {};
-  std::memcpy(&result, &map, sizeof map);
-  return result;
-}
-
-// As wgmma_launch.cuh encodes them.
-CUtensorMap map_of_rows(void const* data, int64_t element, int64_t rows, int64_t columns, int64_t stride, int box_rows,
-                        int box_columns, bool swizzle128) {
-  return encoded({static_cast<uint8_t const*>(data),
-                  element,
-                  {columns, rows, 1},
-                  {stride, 0},
-                  {box_columns, box_rows, 1},
-                  swizzle128});
-}
 
 CUtensorMap map_of_scales(Operand const& operand, int rows, int atoms, int box_atoms) {
   int const row_blocks = (rows + fp4aot::kScaleAtomRows - 1) / fp4aot::kScaleAtomRows;
@@ -35,19 +19,6 @@ CUtensorMap map_of_scales(Operand const& operand, int rows, int atoms, int box_a
                   {fp4aot::kScaleAtomBytes / 4, box_atoms, 1},
                   false});
 }
-
-struct Workspace {
-  fp4aot::WgmmaWorkspace sizes;
-  std::vector<uint8_t> bytes;
-
-  explicit Workspace(fp4aot::WgmmaWorkspace const& wanted) : sizes(wanted), bytes(wanted.bytes() + 16, 0xFF) {
-    machine::operands.emplace_back(begin(), begin() + sizes.bytes());
-  }
-  ~Workspace() { machine::operands.pop_back(); }
-  uint8_t* begin() { return bytes.data() + (16 - reinterpret_cast<uintptr_t>(bytes.data()) % 16) % 16; }
-  float* partials() { return reinterpret_cast<float*>(begin() + sizes.activation_bytes); }
-  uint32_t* counters() { return reinterpret_cast<uint32_t*>(begin() + sizes.activation_bytes + sizes.partial_bytes); }
-};
 
 template <Format kFormat>
 void run_expansion(Problem const& problem, Workspace& workspace, bool few) {
@@ -74,7 +45,7 @@ void run_expansion(Problem const& problem, Workspace& workspace, bool few) {
   }
 }
 
-// sms: of the machine. aligned: results of 16 bits go through shared memory. Clusters run one after another, in a random order: none waits for another.
+// sms: of the machine. aligned: results of 16 bits go through shared memory.
 template <Format kFormat, int kTokens>
 void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned = false) {
   using Config = fp4aot::WgmmaConfig<kFormat, kTokens>;
@@ -93,24 +64,12 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   int64_t const values = int64_t{args.schedule.steps} * Config::kStepValues;
   args.a_map = map_of_rows(workspace.begin(), 2, workspace.sizes.padded_rows, values, values * 2,
                            kTokens / args.schedule.pair, 64, true);
-  args.b_map =
-      map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows, Config::Weights::kStepBytes, false);
+  args.b_map = map_of_rows(problem.b.codes.data(), 1, n, k / 2, problem.b.stride, Config::kRows,
+                           Config::Weights::kStepBytes, false);
   args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::Weights::kAtoms);
   if (args.staged) args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens, 64, true);
 
-  machine::block_dim = dim3(Config::kThreads);
-  machine::grid_dim = dim3(args.schedule.clusters * args.schedule.pair);
-  std::vector<int> order;
-  for (int cluster = 0; cluster < args.schedule.clusters; ++cluster) {
-    order.insert(order.begin() + machine::random_below(cluster + 1), cluster);
-  }
-  for (int cluster : order) {
-    machine::run_cluster(args.schedule.pair, cluster * args.schedule.pair, Config::kSharedBytes,
-                         [&] { fp4aot::wgmma_gemm_kernel<Config>(args); });
-  }
-  for (int64_t i = 0; i < workspace.sizes.counter_bytes / 4; ++i) {
-    if (workspace.counters()[i] != 0) machine::fail("counter %ld is left at %u", i, workspace.counters()[i]);
-  }
+  run_clusters<Config>(args, workspace);
   char name[96];
   std::snprintf(name, sizeof name, "wgmma, %s, %d tokens, %s, %d clusters of %d, %s",
                 kFormat == Format::kNvfp4 ? "nvfp4" : "mxfp4", kTokens,

@@ -8,13 +8,14 @@
 namespace machine {
 
 // d: this thread's part, 4 * blocks values.
-inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& product, uint32_t descriptor,
-                              bool accumulate) {
+template <class ToFloat>
+void warpgroup_product(float* d, int blocks, WarpgroupProduct const& product, uint32_t descriptor, bool accumulate,
+                       ToFloat to_float) {
   int const thread = current->thread.x % 128, warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
   float a[2][16];
   for (int h = 0; h < 2; ++h) {
     for (int k = 0; k < 16; ++k) {
-      a[h][k] = bf16_to_float(product.a[warp * 32 + g * 4 + k % 8 / 2][h + k / 8 * 2] >> k % 2 * 16 & 0xFFFF);
+      a[h][k] = to_float(product.a[warp * 32 + g * 4 + k % 8 / 2][h + k / 8 * 2] >> k % 2 * 16 & 0xFFFF);
     }
   }
   uint32_t const start = (descriptor & 0x3FFF) << 4;
@@ -29,7 +30,7 @@ inline void warpgroup_product(float* d, int blocks, WarpgroupProduct const& prod
         uint16_t b[8];
         std::memcpy(b, shared_bytes(current->cta->rank << 24 | address, 16, 16), 16);
         for (int k = 0; k < 8; ++k) {
-          float const y = bf16_to_float(b[k]);
+          float const y = to_float(b[k]);
           for (int h = 0; h < 2; ++h) sum[h] += a[h][piece * 8 + k] * y;
         }
       }
@@ -93,11 +94,20 @@ inline uint32_t wgmma_descriptor_swizzle128(uint32_t shared_address) {
   return 1u << 16 | (shared_address & 0x3FFFF) >> 4;
 }
 
+template <int kCount, class ToFloat>
+void issue_swizzled(float (&d)[kCount], uint32_t const (&a)[4], uint32_t b, int accumulate, ToFloat to_float) {
+  machine::issue_product(a, [=, accumulator = d](machine::WarpgroupProduct const& taken) {
+    machine::warpgroup_product(accumulator, kCount / 4, taken, b, accumulate != 0, to_float);
+  });
+}
+
 template <int kCount>
 void wgmma_m64k16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t b, int accumulate) {
-  machine::issue_product(a, [=, accumulator = d](machine::WarpgroupProduct const& taken) {
-    machine::warpgroup_product(accumulator, kCount / 4, taken, b, accumulate != 0);
-  });
+  issue_swizzled(d, a, b, accumulate, machine::bf16_to_float);
+}
+template <int kCount>
+void wgmma_m64k16_f16(float (&d)[kCount], uint32_t const (&a)[4], uint32_t b, int accumulate) {
+  issue_swizzled(d, a, b, accumulate, machine::f16_to_float);
 }
 
 inline uint32_t wgmma_descriptor_pieces(uint32_t shared_address) {
