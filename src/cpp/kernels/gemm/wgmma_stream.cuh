@@ -191,6 +191,8 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
   MmaOperand<Config::kFormat> const upper(bytes[0]), lower(bytes[1]);
   uint32_t const words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
   uint32_t const descriptor = wgmma_descriptor_pieces(operands);
+  // Before the fence, lest the compiler moves the sums to the registers of the products behind it.
+  if constexpr (!Config::kInFlight) wgmma_pin(sums);
 #pragma unroll
   for (int pair = 0; pair < 2; ++pair) {
     uint32_t a[4][4];
