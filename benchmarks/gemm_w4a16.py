@@ -99,7 +99,7 @@ def measure(format_: str, n: int, k: int, rows: list[int], flush: torch.Tensor, 
         if options.check:
             values = torch.float32 if format_ == "mxfp4" else torch.bfloat16
             dequantize = getattr(fp4aot, f"dequantize_{format_}")
-            w = dequantize(codes, scales, out_dtype=values).float()
+            w = dequantize(codes, scales, dtype=values).float()
             expected = (x.double() @ w.T.double()) * 1e-3
             for tactic, name in tactics.items():
                 got = product(x, prepared, alpha=alpha, tactic=tactic, out_dtype=torch.bfloat16)

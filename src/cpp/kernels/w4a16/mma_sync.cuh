@@ -104,7 +104,10 @@ __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, ui
         multiply_tile<false>(sum, a[r][0], b[0][0], b[0][1]);
         multiply_tile<false>(sum, a[r][1], b[1][0], b[1][1]);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) accumulator[r][n][j] = __fmaf_rn(sum[j], scale[r][j / 2], accumulator[r][n][j]);
+        for (int j = 0; j < 4; ++j) {
+          // 2^14 at once and not at the end: accumulators should not be smaller than the results.
+          accumulator[r][n][j] = __fmaf_rn(sum[j] * 0x1p14f, scale[r][j / 2], accumulator[r][n][j]);
+        }
       }
     }
   }
@@ -215,7 +218,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
         if (left > kSlotTiles) {
           start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
         }
-        if (warp == 0) {
+        if (warp == 0 && ctas > 1) {
           uint32_t const own_units = (units + ctas - 1 - rank) >> args.cluster_log2;
           mbarrier_arrive_expect(sums_barrier, own_units * parts * kW4a16SumBytes);
         }
@@ -278,12 +281,17 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     for (int n = 0; n < kTokenTiles; ++n) {
       uint32_t const unit = (in_group + r) * kTokenTiles + n;
       uint32_t const own_address = sums + ((unit >> args.cluster_log2) * parts + part) * kW4a16SumBytes;
-      if (r < rows_left) {
+      if (r >= rows_left) continue;
+      if (ctas == 1) {
+        float const(&sum)[4] = accumulator[r][n];
+        shared_store16(own_address, float_bits(sum[0]), float_bits(sum[1]), float_bits(sum[2]), float_bits(sum[3]));
+      } else {
         cluster_store16_async(cluster_address(own_address, unit % ctas), accumulator[r][n],
                               cluster_address(sums_barrier, unit % ctas));
       }
     }
   }
+  if (ctas == 1) __syncthreads();
 #pragma unroll 1
   for (uint32_t local = warp;; local += blockDim.y * blockDim.z) {
     uint32_t const unit = (local << args.cluster_log2) + rank;
@@ -297,7 +305,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
         if (row + 8 * h < args.n) bias[h] = load_bias(args.bias, args.bias_dtype, row + 8 * h);
       }
     }
-    mbarrier_wait(sums_barrier, 0);
+    if (ctas > 1) mbarrier_wait(sums_barrier, 0);
     float x[4] = {};
 #pragma unroll 4
     for (uint32_t p = 0; p < parts; ++p) {

@@ -3,7 +3,7 @@
 // 16 bytes of codes are rows g and g + 8 of 16 k; their four words make the A registers of four products. All values are
 // exact; a power of two is left over, kUnscale, for the accumulator.
 //   bfloat16  e2m1 * 2^-126 by moving bits; NVFP4: times scale * 2^119; MXFP4: times 2^124 and then times the scale
-//   fp16      e2m1 * 2^-14;                 NVFP4: times scale * 2^7;   MXFP4: as it is, see ScaledSums
+//   fp16      e2m1 * 2^-14;                 NVFP4: times scale * 2^7;   MXFP4: as it is, its scales go to sums
 #ifndef FP4AOT_KERNELS_W4A16_OPERAND_CUH_
 #define FP4AOT_KERNELS_W4A16_OPERAND_CUH_
 
@@ -117,7 +117,7 @@ __device__ __forceinline__ float ue8m0_factor(uint32_t byte_at_23) {
 template <Format kFormat, bool kBf16>
 inline constexpr float kW4a16Unscale = kFormat == Format::kNvfp4 ? 128.0f
                                        : kBf16                   ? 4.0f
-                                                                 : 16384.0f;
+                                                                 : 1.0f;
 
 template <bool kBf16>
 __device__ __forceinline__ void multiply_tile(float (&d)[4], uint32_t const (&a)[4], uint32_t b0, uint32_t b1) {
