@@ -4,8 +4,9 @@
     python -m tests.ptxsim run --image sm90a --op gemm_nvfp4 --m 33 --n 264 --k 352 --tactic 3
     python -m tests.ptxsim run --image sm90a --op quantize_nvfp4 --rows 33 --k 96 --dtype fp16 --kind special
 
-Run from the root of the repository. `run` takes every field of the op's problem (problems.py, quantize_problems.py,
-gemm_problems.py) as an option, and prints JSON: whether the result is right, findings, and counts of each launch.
+Run from the root of the repository; FP4AOT_BUILD_DIR says where the images were built, if not in the newest folder of
+build/ (build.py). `run` takes every field of the op's problem (problems.py, quantize_problems.py, gemm_problems.py,
+w4a16_problems.py) as an option, and prints JSON: whether the result is right, findings, and counts of each launch.
 --ptx FILE runs that file in place of the image's unit of the same name; --completion says when asynchronous copies and
 products complete: as late as they may (lazy), at once (eager), or at random (from --schedule-seed).
 """

@@ -25,7 +25,8 @@ def gemm_nvfp4(
     Args:
         a: codes of the activations, ``[*, K/2]``; K a multiple of 32.
         b: codes of the weights, ``[N, K/2]``; N a multiple of 8.
-        a_scales, b_scales: swizzled block scales (:func:`fp4aot.swizzle_scales` makes them from linear ones).
+        a_scales, b_scales: swizzled block scales (:func:`fp4aot.swizzle_scales` makes them from linear ones). Padding
+            along K has to be zero, as fp4aot writes it; padding rows may hold anything.
         alpha: one float32 on the device, ``1 / (global_a * global_b)``; None means 1. Compute it as
             ``1 / global_a / global_b``, which is right wherever alpha is a float32: ``global_a * global_b`` overflows
             where both operands are small (alpha would be 0), though alpha times the sum is not. Below 2**-126 alpha is
