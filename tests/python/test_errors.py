@@ -217,6 +217,10 @@ CASES = {
     "tactic of no integer": (lambda: fp4aot.gemm_mxfp4(*operands("mxfp4"), tactic=1.5), ["tactic is 1.5", "integer"]),
     "rows of no integer": (lambda: fp4aot.unswizzle_scales(e4m3(128, 4), 1.5, 4), ["rows is 1.5", "integer"]),
     "scale_layout of no text": (lambda: fp4aot.quantize_nvfp4(x(), scale_layout=[]), [r"\[\]", "'swizzled'"]),
+    "sizes of list_tactics": (
+        lambda: fp4aot.list_tactics("gemm_nvfp4", 1 << 62, 8, 32, "cpu"),
+        ["m = 46116860", "2\\^48"],
+    ),
     "op of list_tactics": (
         lambda: fp4aot.list_tactics("gemm", 8, 8, 32, "cpu"),
         ["'gemm'", "gemm_nvfp4", "gemm_mxfp4"],

@@ -35,6 +35,22 @@ def gemm(a=None, b=None, *arguments, **options):
     return fp4aot.gemm_w4a16_nvfp4(x() if a is None else a, weight() if b is None else b, *arguments, **options)
 
 
+def changed(weight, **attributes):
+    for name, value in attributes.items():
+        setattr(weight, name, value)
+    return weight
+
+
+def state(shape):
+    data = torch.zeros(576, dtype=U8)
+    return fp4aot.PreparedWeight.from_state_dict({"data": data, "shape": torch.tensor(shape)})
+
+
+def array_gemm(prepared=None, **attributes):
+    weight = fp4aot.PreparedWeight(np.zeros(576, np.uint8) if prepared is None else prepared, 16, 64, "nvfp4")
+    return fp4aot.gemm_w4a16_nvfp4(np.ones((4, 64), np.float16), changed(weight, **attributes))
+
+
 CASES = {
     "n": (lambda: prepared(n=12), ["n = 12", "multiple of 8", "Pad"]),
     "k": (lambda: prepared("mxfp4", codes=lambda c: c[:, :24]), ["k = 48", "multiple of 32", "Pad"]),
@@ -130,6 +146,35 @@ CASES = {
         lambda: fp4aot.PreparedWeight.from_state_dict({"data": torch.zeros(9), "shape": torch.tensor([16, 64])}),
         [r"shape \(9,\)", r"576 bytes \(nvfp4\)", r"544 bytes \(mxfp4\)"],
     ),
+    "data a list": (lambda: fp4aot.PreparedWeight([0], 16, 64, "nvfp4"), ["data is a builtins.list", "NumPy array"]),
+    "state of three sizes": (lambda: state([16, 64, 1]), [r"shape is .*16, 64, *1", r"two integers, \(N, K\)"]),
+    "state of fractions": (lambda: state([16.5, 64.0]), ["shape is", "two integers"]),
+    "state of no multiples": (lambda: state([15, 61]), [r"\(15, 61\)", "multiple of 8", r"of 16 \(nvfp4\)"]),
+    "state of negative sizes": (lambda: state([-16, -64]), [r"\(-16, -64\)", "positive multiple of 8"]),
+    "state a list": (
+        lambda: fp4aot.PreparedWeight.from_state_dict({"data": [0], "shape": [16, 64]}),
+        ["data is a builtins.list", "NumPy array"],
+    ),
+    "n a float": (lambda: gemm(b=changed(weight(), n=16.0)), ["n is 16.0", "integer"]),
+    "data replaced by floats": (
+        lambda: gemm(b=changed(weight(), data=torch.zeros(576))),
+        ["b holds prepared weights", "torch.uint8", "torch.float32"],
+    ),
+    "out a tuple": (lambda: gemm(out=()), ["out is a builtins.tuple", "torch.Tensor"]),
+    "strided array": (lambda: array_gemm(np.zeros(2 * 576, np.uint8)[::2]), ["b must be contiguous"]),
+    "backwards array": (lambda: array_gemm(np.zeros(576, np.uint8)[::-1]), ["b must be contiguous"]),
+    "broadcast array": (lambda: array_gemm(np.broadcast_to(np.uint8(0), 576)), ["b must be contiguous"]),
+    "array restored": (
+        lambda: fp4aot.PreparedWeight(np.zeros(2 * 576, np.uint8)[::2], 16, 64, "nvfp4").restore(),
+        ["data must be contiguous"],
+    ),
+    "array replaced by floats": (lambda: array_gemm(data=np.zeros(576, np.float32)), ["uint8", "float32"]),
+    "array too small": (lambda: array_gemm(n=1 << 40), ["b has 576 bytes", f"N = {1 << 40}, K = 64"]),
+    "array of negative sizes": (
+        lambda: fp4aot.PreparedWeight(np.zeros(576, np.uint8), -16, -64, "nvfp4").restore(),
+        ["n = -16", "at least 8"],
+    ),
+    "array's n a float": (lambda: array_gemm(n=16.0), ["n is 16.0", "integer"]),
     "layout of restore": (lambda: weight().restore(scale_layout="rows"), ["'rows'", "'swizzled'"]),
 }
 

@@ -57,12 +57,13 @@ def numpy_backend(first: object) -> Any:
 def argument_error(op: str, error: Exception, out: object, **arguments: object) -> Exception:
     """What to raise after ``error``: torch's own parser does not say what an op takes, so arguments are looked at again
     here, where good calls never come."""
-    outputs = out if isinstance(out, (tuple, list)) else () if out is None else (out,)
-    if out is not None and op.find("quantize_") >= 0 and not op.startswith("dequantize") and len(outputs) != 2:
+    pair = op.find("quantize_") >= 0 and not op.startswith("dequantize")
+    outputs = () if out is None else out if pair and isinstance(out, (tuple, list)) else (out,)
+    if out is not None and pair and len(outputs) != 2:
         return ValueError(f"{op}: out has {len(outputs)} tensor(s); it must be a pair (codes, scales).")
     named = [*arguments.items(), *(("out", value) for value in outputs)]
     for name, value in named:
-        if name in ("tactic", "rows", "columns"):
+        if name in ("tactic", "rows", "columns", "n", "k"):
             try:
                 integer(op, name, value, 32 if name == "tactic" else 64)
             except (TypeError, ValueError) as better:

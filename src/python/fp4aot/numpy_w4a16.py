@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from typing import TYPE_CHECKING, Any
 
 from . import _loader
@@ -36,6 +35,23 @@ def prepared_bytes(op: str, n: int, k: int) -> int:
     numbers = (ctypes.c_int64(_loader.integer(op, name, value)) for name, value in (("n", n), ("k", k)))
     _loader.check(_loader.library().fp4aot_w4a16_prepared_bytes(_loader.slot(op), *numbers, ctypes.byref(size)))
     return size.value
+
+
+def prepared_array(op: str, name: str, value: Any, n: int, k: int) -> Array:
+    """``value`` as prepared weights of these sizes. They are an attribute that anybody may set, and the C ABI gets no
+    more than an address."""
+    array = array_of(op, name, value)
+    if array.dtype != numpy().uint8:
+        raise ValueError(f"{op}: {name} holds prepared weights and must be uint8; it is {array.dtype}.")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"{op}: {name} must be contiguous. Pass numpy.ascontiguousarray(...).")
+    needed = prepared_bytes(op, n, k)
+    if array.size < needed:
+        raise ValueError(
+            f"{op}: {name} has {array.size} bytes; weights of N = {n}, K = {k} have {needed}. Give the N, K and format "
+            "that were prepared."
+        )
+    return array  # type: ignore[no-any-return]
 
 
 def prepare(op: str, codes: Any, scales: Any, layout: int) -> Array:
@@ -83,6 +99,7 @@ def prepare(op: str, codes: Any, scales: Any, layout: int) -> Array:
 def restore(op: str, prepared: Any, n: int, k: int, layout: int) -> tuple[Array, Array]:
     """restore_w4a16_nvfp4 and restore_w4a16_mxfp4."""
     np = numpy()
+    prepared = prepared_array(op, "data", prepared, n, k)
     columns = k // (16 if op.endswith("nvfp4") else 32)
     codes = np.empty((n, k // 2), np.uint8)
     scales = np.empty((n, columns) if layout == 1 else swizzled_shape(n, columns), np.uint8)
@@ -116,12 +133,12 @@ def gemm(
     m, columns, a_stride = matrix(op, "a", a)
     if columns != k:
         raise ValueError(f"{op}: a has {columns} columns and b (weights) K = {k}; a must be [*, K].")
+    prepared = prepared_array(op, "b", prepared, n, k)
     if out is None:
         out = np.empty((*a.shape[:-1], n), output_dtype(op, "out_dtype", a.dtype if out_dtype is None else out_dtype))
     out = writable(op, "out", array_of(op, "out", out))
     check_shape(op, "out", out, (*a.shape[:-1], n))
     dtype = float_code(op, "out", out)
-    prepared = array_of(op, "b", prepared)
     params = _loader.make_params(
         op,
         device=parse_device("cpu"),
@@ -133,7 +150,7 @@ def gemm(
         a_stride=a_stride,
         a_dtype=a_dtype,
         prepared=prepared.ctypes.data,
-        prepared_bytes=math.prod(prepared.shape),
+        prepared_bytes=prepared.size,
         d=out.ctypes.data,
         d_stride=matrix(op, "out", out)[2],
         d_dtype=dtype,

@@ -73,6 +73,7 @@ def info() -> dict[str, Any]:
     return result
 
 
+_MAX_INT64 = (1 << 63) - 1
 _WITH_TACTICS = ("gemm_nvfp4", "gemm_mxfp4", "gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4")
 
 
@@ -110,8 +111,8 @@ def _gemm_params(op: str, m: int, n: int, k: int, device: Device, out_dtype: Any
         k=k,
         a_stride=k // 2,
         b_stride=k // 2,
-        a_scales_bytes=(m + 127) // 128 * 128 * padded_k,
-        b_scales_bytes=(n + 127) // 128 * 128 * padded_k,
+        a_scales_bytes=min((m + 127) // 128 * 128 * padded_k, _MAX_INT64),  # m, n and k are the library's to refuse
+        b_scales_bytes=min((n + 127) // 128 * 128 * padded_k, _MAX_INT64),
         d_stride=n,
         d_dtype=dtype,
         bias_dtype=dtype,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
@@ -37,6 +38,7 @@ class PreparedWeight(Generic[Array]):
         """Wraps prepared bytes. To load saved ones use :meth:`from_state_dict`."""
         if format not in _VECTOR:
             raise ValueError(f"PreparedWeight: format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
+        _check_kind(data)
         size = _prepared_bytes(format, n, k)
         if data.ndim != 1 or not str(data.dtype).endswith("uint8") or data.shape[0] != size:
             raise ValueError(
@@ -87,8 +89,14 @@ class PreparedWeight(Generic[Array]):
     def from_state_dict(cls, state: Mapping[str, Array]) -> PreparedWeight[Array]:
         """The inverse of :meth:`state_dict`. Data that is not 16-byte aligned (a mapped file) is copied."""
         data = state["data"]
-        n, k = (int(size) for size in state["shape"])
+        try:
+            n, k = (operator.index(size) for size in state["shape"])
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"PreparedWeight.from_state_dict: shape is {state['shape']!r}; it must be two integers, (N, K)."
+            ) from None
         formats: dict[int, Format] = {_prepared_bytes("nvfp4", n, k): "nvfp4", _prepared_bytes("mxfp4", n, k): "mxfp4"}
+        _check_kind(data)
         size = int(data.shape[0]) if data.ndim == 1 else -1
         if size not in formats:
             raise ValueError(
@@ -96,12 +104,25 @@ class PreparedWeight(Generic[Array]):
                 + " or ".join(f"{size} bytes ({format})" for size, format in formats.items())
                 + "."
             )
-        return cls(_aligned(data), n, k, formats[size])
+        format = formats[size]
+        if n < 8 or n % 8 or k < _VECTOR[format] or k % _VECTOR[format]:
+            raise ValueError(
+                f"PreparedWeight.from_state_dict: shape is ({n}, {k}); N is a positive multiple of 8 and K of "
+                f"{_VECTOR[format]} ({format})."
+            )
+        return cls(_aligned(data), n, k, format)
 
     def __repr__(self) -> str:
         data: Any = self.data
         where = f", device={data.device}" if hasattr(data, "device") else ""
         return f"PreparedWeight(n={self.n}, k={self.k}, format={self.format!r}{where})"
+
+
+def _check_kind(data: object) -> None:
+    """Raises TypeError for what is neither a tensor nor an array."""
+    if not hasattr(data, "ndim"):
+        kind = f"{type(data).__module__}.{type(data).__name__}"
+        raise TypeError(f"PreparedWeight: data is a {kind}; it must be a torch.Tensor or a NumPy array of bytes.")
 
 
 def _aligned(data: Any) -> Any:
@@ -262,4 +283,6 @@ def _gemm(
         getattr(backend, op + "_out")(out, a, b.data, b.n, b.k, alpha, bias, tactic, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error(op, error, out, a=a, b=b.data, alpha=alpha, bias=bias, tactic=tactic) from None
+        raise argument_error(
+            op, error, out, a=a, b=b.data, n=b.n, k=b.k, alpha=alpha, bias=bias, tactic=tactic
+        ) from None
