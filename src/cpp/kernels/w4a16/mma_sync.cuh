@@ -178,15 +178,15 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
   pdl_wait();
 
-  // Starts this thread's copies of a chunk of activations, [token][chunk of k]; k that do not exist become zeros. Tokens
-  // that do not exist reach only results that are not stored.
+  // Starts this thread's copies of a chunk of activations, [token][chunk of k]; tokens and k that do not exist become
+  // zeros.
   auto const start_chunk = [&](uint32_t chunk, uint32_t buffer) {
     uint32_t const k = (k_tile + chunk * kW4a16ChunkTiles) * kW4a16TileK + lane * 8;
     uint32_t to = buffer + warp_y * kW4a16TokenPitch + lane * 16;
     uint8_t const* from = args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + k * uint64_t{2});
 #pragma unroll 1
-    for (uint32_t token = warp_y; token < token_end; token += blockDim.y) {
-      cp_async16(to, from, k < args.k);
+    for (uint32_t token = warp_y; token < Config::kTokens; token += blockDim.y) {
+      cp_async16(to, from, k < args.k && token < token_end);
       to += blockDim.y * kW4a16TokenPitch;
       from += blockDim.y * args.a_stride;
     }
@@ -273,8 +273,11 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
 
   // Sums of unit u, a row tile and a token tile, are added by the CTA of rank u % ctas.
   uint32_t const sums = base + args.sums_offset + lane * 16;
-  if constexpr (Config::kSumsOverRing) cluster_arrive();
-  cluster_wait();  // all have begun, or ended with what the sums overwrite
+  if constexpr (Config::kSumsOverRing) {
+    cluster_sync_shared();  // all have ended with what the sums overwrite
+  } else {
+    cluster_wait();  // all have begun
+  }
 #pragma unroll
   for (int r = 0; r < kRowTiles; ++r) {
 #pragma unroll
