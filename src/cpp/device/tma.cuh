@@ -20,10 +20,10 @@ __device__ __forceinline__ void tma_load_2d(uint32_t destination, CUtensorMap co
 
 // `bytes`, a multiple of 16, from and to multiples of 16 bytes.
 __device__ __forceinline__ void bulk_load(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   destination),
-               "l"(source), "r"(bytes), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 
 __device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y,
