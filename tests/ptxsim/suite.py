@@ -127,6 +127,7 @@ def w4a16_problems() -> Iterable[object]:
             yield W4a16(op, 5, 24, 160, a_dtype, kind="special", seed=8)
             yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
             yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype)
+            yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype, only="wgmma.*_cut", seed=1)
         yield W4a16(op, 300, 1040, 192, only="wgmma", seed=1)  # several waves
         yield W4a16(op, 12, 320, 2112, only="mma_sync", seed=7)  # warps refill their rings
         if format == "nvfp4":

@@ -27,7 +27,7 @@ TMEM = "sm10[03]a"
 W4A16 = W4a16("gemm_w4a16_nvfp4", 33, 264, 352, only="^wgmma_128x64$")
 CUT = W4a16("gemm_w4a16_nvfp4", 9, 80, 1536, only="^wgmma_128x64_cut$")
 SPLIT = W4a16("gemm_w4a16_mxfp4", 33, 136, 352, "fp16", "fp32", only="^wgmma_128x64$")
-SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16")
+SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")
 
 
 @dataclass(frozen=True)

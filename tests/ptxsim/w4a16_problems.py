@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,8 +156,8 @@ class W4a16Chain:
     m: int
     n: int
     k: int
-    tactic: int = 0
     a_dtype: str = "bf16"
+    only: str = ""  # the first tactic in whose name this regular expression is found; empty, or none: the default
     seed: int = 0
 
     def inputs(self) -> tuple[list[Operand], Operand]:
@@ -166,6 +167,12 @@ class W4a16Chain:
 
     def run(self, session: Session) -> dict[str, np.ndarray]:
         activations, w = self.inputs()
+        common = {
+            "m": self.m, "n": self.n, "k": self.k, "a_stride": self.k, "a_dtype": DTYPES[self.a_dtype],
+            "d_stride": self.n, "d_dtype": DTYPES["fp32"], "bias_dtype": DTYPES["fp32"],
+        }  # fmt: skip
+        tactics = session.tactics(self.op, **common) if self.only else {}
+        tactic = next((number for number, name in tactics.items() if re.search(self.only, name)), 0)
         prepared = session.upload(weights := reference.prepare_w4a16(w.codes, w.scales, w.format))
         a, outputs = session.allocate(self.m * self.k * 2), [session.allocate(self.m * self.n * 4) for _ in range(2)]
         sources = [(session.upload(reference.pack_codes(x.codes)), x.swizzled()) for x in activations]
@@ -177,9 +184,7 @@ class W4a16Chain:
                 output_dtype=DTYPES[self.a_dtype],
             )  # fmt: skip
             session.call(
-                self.op, pdl=True, m=self.m, n=self.n, k=self.k, a=a, a_stride=self.k, a_dtype=DTYPES[self.a_dtype],
-                prepared=prepared, prepared_bytes=weights.size, d=d, d_stride=self.n, d_dtype=DTYPES["fp32"],
-                bias_dtype=DTYPES["fp32"], tactic=self.tactic,
+                self.op, pdl=True, **common, a=a, prepared=prepared, prepared_bytes=weights.size, d=d, tactic=tactic,
             )  # fmt: skip
         session.synchronize()
         shape = (self.m, self.n)
