@@ -64,14 +64,16 @@ SIZES = ("rows", "columns", "m", "n", "k")
 NOT_READY = 2  # the exit code when nothing could be run
 
 
-def whole(minimum: int, multiple: int = 1) -> Callable[[str], int]:
-    """Reads integers from minimum on."""
+def whole(minimum: int, multiple: int = 1, bits: int = 64) -> Callable[[str], int]:
+    """Reads integers from minimum on that a signed field of so many bits holds."""
 
     def read(text: str) -> int:
         value = int(text)
         if value < minimum or value % multiple:
             kind = "a positive multiple" if multiple > 1 else f"an integer >= {minimum}"
             raise argparse.ArgumentTypeError(f"{value} is not {kind}{f' of {multiple}' if multiple > 1 else ''}")
+        if value >= 1 << (bits - 1):
+            raise argparse.ArgumentTypeError(f"{value} is beyond {bits} bits")
         return value
 
     read.__name__ = "int"  # argparse's word for what it cannot read
@@ -93,7 +95,7 @@ def reader(op: str, name: str, types: tuple[type, ...]) -> Callable:
     if name == "k" and op != "nvfp4_global_scale":
         return whole(1, 32 if op in ("gemm_nvfp4", "gemm_mxfp4") else reference.VECTOR[problems.format_of(op)])
     if int in types:
-        return whole(1 if name in SIZES else 0)
+        return whole(1 if name in SIZES else 0, bits=32 if name == "tactic" else 64)
     return float if float in types else str
 
 

@@ -64,6 +64,8 @@ REFUSED = {
     "k of 0": ((*QUANTIZE, "--k", "0"), ["--k", "0", "multiple of 32"]),
     "m": ((*GEMM, "--m", "-1"), ["--m", "-1", ">= 1"]),
     "no number": ((*GEMM, "--m", "x"), ["--m", "invalid int", "x"]),
+    "tactic": ((*GEMM, "--tactic", str((1 << 32) + 1)), ["--tactic", "4294967297 is beyond 32 bits"]),
+    "huge m": ((*GEMM, "--m", str(1 << 63)), ["--m", "beyond 64 bits"]),
     "rows": ((*QUANTIZE, "--rows", "0"), ["--rows", ">= 1"]),
     "gap": ((*GEMM, "--a-gap", "-16"), ["--a-gap", "-16"]),
     "seed": ((*GEMM, "--seed", "-3"), ["--seed", "-3"]),

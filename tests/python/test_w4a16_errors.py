@@ -46,9 +46,10 @@ def state(shape):
     return fp4aot.PreparedWeight.from_state_dict({"data": data, "shape": torch.tensor(shape)})
 
 
-def array_gemm(prepared=None, **attributes):
+def array_gemm(prepared=None, a=None, **attributes):
     weight = fp4aot.PreparedWeight(np.zeros(576, np.uint8) if prepared is None else prepared, 16, 64, "nvfp4")
-    return fp4aot.gemm_w4a16_nvfp4(np.ones((4, 64), np.float16), changed(weight, **attributes))
+    a = np.ones((4, 64), np.float16) if a is None else a
+    return fp4aot.gemm_w4a16_nvfp4(a, changed(weight, **attributes))
 
 
 CASES = {
@@ -95,7 +96,10 @@ CASES = {
     "a tensor for b": (lambda: gemm(b=operand().packed), ["b is a torch.Tensor", "prepare_w4a16_weights"]),
     "the other format": (lambda: gemm(b=weight("mxfp4")), ["mxfp4 weights", "gemm_w4a16_mxfp4"]),
     "float32": (lambda: gemm(x(dtype=FP32)), ["a is torch.float32", "bfloat16", "float16", "Convert"]),
-    "integers": (lambda: gemm(torch.ones(4, 64, dtype=torch.int32)), ["a is torch.int32", "bfloat16"]),
+    "integers": (
+        lambda: gemm(torch.ones(4, 64, dtype=torch.int32)),
+        [r"a is torch.int32; allowed are torch.bfloat16 and torch.float16\."],
+    ),
     "k of a": (lambda: gemm(x(4, 32)), ["a has 32 columns", "K = 64"]),
     "a scalar": (lambda: gemm(torch.tensor(1.0, dtype=BF16)), ["a is a scalar", "dimension"]),
     "a misaligned": (lambda: gemm(x(264)[4:260].view(4, 64)), ["a = 0x", "misaligned", "16 bytes", "Copy"]),
@@ -106,6 +110,10 @@ CASES = {
     "array of float32": (
         lambda: gemm(np.ones((4, 64), np.float32)),
         ["a is float32", "float16", "bfloat16"],
+    ),
+    "float64 array": (
+        lambda: array_gemm(a=np.ones((4, 64))),
+        [r"a is float64; allowed are float16 and ml_dtypes.bfloat16\."],
     ),
     "no tensor": (lambda: gemm([[1.0]]), ["a is a builtins.list", "torch tensors", "NumPy"]),
     "alpha a number": (lambda: gemm(None, None, 0.5), ["alpha is a builtins.float", r"torch.tensor\(0.5"]),

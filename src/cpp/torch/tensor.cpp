@@ -251,11 +251,10 @@ int32_t Tensor::float_dtype() const {
 }
 
 int32_t Tensor::half_dtype() const {
-  int32_t const dtype = float_dtype();
-  if (dtype == FP4AOT_FP32) {
-    fail("is torch.float32; allowed are torch.bfloat16 and torch.float16. Convert it: .to(torch.bfloat16).");
-  }
-  return dtype;
+  if (dtype_ == aoti_torch_dtype_bfloat16()) return FP4AOT_BF16;
+  if (dtype_ == aoti_torch_dtype_float16()) return FP4AOT_FP16;
+  fail("is " + dtype_text(dtype_) + "; allowed are torch.bfloat16 and torch.float16. Convert it: " +
+       (is_quantised(dtype_) ? ".dequantize()." : ".to(torch.bfloat16)."));
 }
 
 void Tensor::check_codes() const {

@@ -127,8 +127,10 @@ def gemm(
     """gemm_w4a16_nvfp4 and gemm_w4a16_mxfp4."""
     np = numpy()
     a = array_of(op, "a", a, first=True)
-    if a.dtype == np.float32:
-        raise ValueError(f"{op}: a is float32; allowed are float16 and ml_dtypes.bfloat16. Convert it: .astype.")
+    if a.dtype.name not in ("float16", "bfloat16"):
+        raise ValueError(
+            f"{op}: a is {a.dtype}; allowed are float16 and ml_dtypes.bfloat16. Convert it: .astype(numpy.float16)."
+        )
     a_dtype = float_code(op, "a", a)
     m, columns, a_stride = matrix(op, "a", a)
     if columns != k:
