@@ -128,6 +128,8 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("needs a GPU that torch can use")
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     print(subprocess.check_output(query, text=True).splitlines()[0])
     print(f"fp4aot {fp4aot.__version__}, image {fp4aot.image_name('cuda')}, torch {torch.__version__}")

@@ -90,7 +90,10 @@ class Session:
             self.runtime.ptxsim_set_schedule.restype = c.c_bool
         self._buffers: list[Buffer] = []
         if path := core or os.environ.get("FP4AOT_CORE"):
-            self.core, name = c_abi.load(path), c.c_char_p()
+            try:
+                self.core, name = c_abi.load(path), c.c_char_p()
+            except AttributeError as error:
+                raise CallFailed(f"the build in FP4AOT_BUILD_DIR is older than these tests: {error}") from error
             self._call("image_name", c_abi.CUDA, c.byref(name))
             self.image = name.value.decode()
 

@@ -119,12 +119,15 @@ def describe_image(session) -> dict[str, dict[int, str]]:
 
 
 def serve() -> None:
-    from .session import Session
+    from .session import CallFailed, Session
 
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between the answers
     questions = sys.stdin.buffer
-    session = Session()
+    try:
+        session = Session()
+    except CallFailed as failure:
+        sys.exit(str(failure))
     while True:
         try:
             function, arguments = pickle.load(questions)
