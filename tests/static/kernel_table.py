@@ -8,6 +8,7 @@ Numbers are read from the machine code (cuobjdump), so they belong to the toolki
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections import defaultdict
@@ -80,11 +81,12 @@ def tensor_instructions(kernel: sass.Kernel) -> str:
 
 
 def function(name: str) -> str:
-    """ "quantize_rows_kernel" of its mangled name."""
-    for length, rest in re.findall(r"(\d+)([a-z]\w*)", name):
-        if rest[: int(length)].endswith("_kernel"):
-            return rest[: int(length)]
-    return name
+    """ "quantize_rows_kernel" of its mangled name: the last of the identifiers that it begins with."""
+    rest, last = name.removeprefix("_ZN"), name
+    while found := re.match(r"\d+", rest):
+        end = found.end() + int(found[0])
+        rest, last = rest[end:], rest[found.end() : end]
+    return last
 
 
 def stack(kernel: sass.Kernel) -> int:
@@ -133,9 +135,12 @@ def document() -> str:
     return "\n".join(lines)
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="fail if docs/kernels.md is stale; write nothing")
+    check = parser.parse_args().check
     text = document()
-    if arguments == ["--check"]:
+    if check:
         if DOCUMENT.read_text() != text:
             print(f"{DOCUMENT} is stale: python {Path(__file__).relative_to(TESTS.parent)}", file=sys.stderr)
             return 1
@@ -146,4 +151,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
