@@ -30,7 +30,9 @@ def test_the_record_says_how_it_was_made():
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_simulator_and_h200_agree(results, recorded, case):
     report = results.check(case)
-    record.compare(case.problem, report.outputs, recorded[CASES.index(case)])
+    # Tactics that are newer than the record are not in it; none of it may be missing.
+    expected = recorded[CASES.index(case)]
+    record.compare(case.problem, {name: report.outputs[name] for name in report.outputs if name in expected}, expected)
 
 
 def test_the_comparison_notices(recorded):
