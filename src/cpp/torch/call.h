@@ -80,6 +80,24 @@ Params make_params(Tensor const& first, bool pdl) {
   return params;
 }
 
+// Sets what a product applies to its sums; n and d_dtype are set.
+template <typename Params>
+void set_alpha_and_bias(Params& params, Tensor const& alpha, Tensor const& bias) {
+  params.bias_dtype = params.d_dtype;
+  if (alpha) {
+    alpha.check_device(params.device);
+    alpha.check_float_scalar();
+    params.alpha = alpha.data<float>();
+  }
+  if (bias) {
+    bias.check_device(params.device);
+    bias.check_shape(&params.n, 1);
+    bias.check_contiguous();
+    params.bias = bias.data();
+    params.bias_dtype = bias.float_dtype();
+  }
+}
+
 // The workspace an op asks for; freed when the call returns, which torch's allocator orders after the queued work.
 template <typename Params>
 Tensor make_workspace(Params& params, fp4aot_status (*workspace_size)(Params const*, size_t*), char const* op) {

@@ -64,19 +64,7 @@ void gemm(GemmOp const& op, StableIValue* values, bool out) {
   params.b_scales = b_scales.data<uint8_t>();
   params.b_scales_bytes = b_scales.numel();
   params.d_dtype = float_dtype(dtype, op.name, out ? "d (out)" : "out_dtype");
-  params.bias_dtype = params.d_dtype;
-  if (alpha) {
-    alpha.check_device(params.device);
-    alpha.check_float_scalar();
-    params.alpha = alpha.data<float>();
-  }
-  if (bias) {
-    bias.check_device(params.device);
-    bias.check_shape(&params.n, 1);
-    bias.check_contiguous();
-    params.bias = bias.data();
-    params.bias_dtype = bias.float_dtype();
-  }
+  set_alpha_and_bias(params, alpha, bias);
   LeadingShape const shape(a, params.n);
   if (out) {
     d.check_device(params.device);

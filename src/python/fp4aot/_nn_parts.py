@@ -60,10 +60,20 @@ def check_sizes(layer: str, in_features: int, out_features: int, multiple: int, 
         )
 
 
-def check_linear(layer: str, linear: Any) -> None:
-    """Raises TypeError for what is no torch.nn.Linear."""
+def like(kind: Any, linear: Any, format: Format) -> tuple[Any, Tensor]:
+    """A layer of the kind with a torch.nn.Linear's sizes, bias and mode, and the weight it is still to take.
+
+    Raises TypeError for what is no torch.nn.Linear.
+    """
     if not isinstance(linear, torch.nn.Linear):
-        raise TypeError(f"{layer}.from_linear: linear is a {type(linear).__name__}; it must be a torch.nn.Linear.")
+        name = kind.__name__
+        raise TypeError(f"{name}.from_linear: linear is a {type(linear).__name__}; it must be a torch.nn.Linear.")
+    weight, has_bias = linear.weight.detach(), linear.bias is not None
+    place = {"device": weight.device, "dtype": weight.dtype}
+    layer = kind(linear.in_features, linear.out_features, has_bias, format=format, **place)
+    if has_bias:
+        layer.bias = linear.bias.detach().clone()
+    return layer.train(linear.training), weight
 
 
 def check_tensors(

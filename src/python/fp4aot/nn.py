@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from . import ops
-from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_linear, check_sizes, check_tensors, keep_dtypes, run
+from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_sizes, check_tensors, keep_dtypes, like, run
 from .nn_w4a16 import W4A16Linear
 
 __all__ = ["Format", "Fp4Linear", "W4A16Linear", "quantize_linears"]
@@ -72,24 +72,13 @@ class Fp4Linear(torch.nn.Module):
     @torch.no_grad()
     def from_linear(cls, linear: torch.nn.Linear, format: Format = "nvfp4") -> Fp4Linear:
         """Quantises the weight of a ``torch.nn.Linear`` (bfloat16, float16 or float32) on its device."""
-        check_linear("Fp4Linear", linear)
-        weight = linear.weight.detach()
-        layer = cls(
-            linear.in_features,
-            linear.out_features,
-            linear.bias is not None,
-            format=format,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
+        layer, weight = like(cls, linear, format)
         if format == "nvfp4":
             layer.weight_global_scale = ops.nvfp4_global_scale(weight)
             layer.weight_codes, layer.weight_scales = ops.quantize_nvfp4(weight, layer.weight_global_scale)
         else:
             layer.weight_codes, layer.weight_scales = ops.quantize_mxfp4(weight)
-        if linear.bias is not None:
-            layer.bias = linear.bias.detach().clone()
-        return layer.train(linear.training)
+        return layer
 
     @classmethod
     @torch.no_grad()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from . import ops
 from ._backend import torch_backend
-from ._nn_parts import BLOCK, FLOATS, Format, check_linear, check_sizes, check_tensors, keep_dtypes, run
+from ._nn_parts import BLOCK, FLOATS, Format, check_sizes, check_tensors, keep_dtypes, like, run
 
 
 class W4A16Linear(torch.nn.Module):
@@ -58,24 +58,13 @@ class W4A16Linear(torch.nn.Module):
     @torch.no_grad()
     def from_linear(cls, linear: torch.nn.Linear, format: Format = "nvfp4") -> W4A16Linear:
         """Quantises the weight of a ``torch.nn.Linear`` (bfloat16, float16 or float32) on its device."""
-        check_linear("W4A16Linear", linear)
-        weight = linear.weight.detach()
-        layer = cls(
-            linear.in_features,
-            linear.out_features,
-            linear.bias is not None,
-            format=format,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
+        layer, weight = like(cls, linear, format)
         if format == "nvfp4":
             global_scale = ops.nvfp4_global_scale(weight)
             layer._set_weight(*ops.quantize_nvfp4(weight, global_scale), "swizzled", global_scale)
         else:
             layer._set_weight(*ops.quantize_mxfp4(weight), "swizzled", None)
-        if linear.bias is not None:
-            layer.bias = linear.bias.detach().clone()
-        return layer.train(linear.training)
+        return layer
 
     @classmethod
     @torch.no_grad()

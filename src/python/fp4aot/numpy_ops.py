@@ -215,6 +215,20 @@ def _relayout(op: str, rows: int, columns: int, linear: Any, stride: int, swizzl
     _loader.call(op, params)
 
 
+def set_alpha_and_bias(op: str, params: Any, alpha: Any, bias: Any, n: int) -> tuple[Any, Any]:
+    """Gives a product's params what is applied to its sums. Returns the arrays, which must outlive the call."""
+    if alpha is not None:
+        alpha = float_scalar(op, "alpha", alpha)
+        params.alpha = alpha.ctypes.data
+    if bias is not None:
+        bias = array_of(op, "bias", bias)
+        check_shape(op, "bias", bias, (n,))
+        matrix(op, "bias", bias)
+        params.bias = bias.ctypes.data
+        params.bias_dtype = float_code(op, "bias", bias)
+    return alpha, bias
+
+
 def gemm(
     op: str,
     a: Any,
@@ -260,15 +274,7 @@ def gemm(
         d_dtype=dtype,
         bias_dtype=dtype,
     )
-    if alpha is not None:
-        alpha = float_scalar(op, "alpha", alpha)
-        params.alpha = alpha.ctypes.data  # type: ignore[attr-defined]
-    if bias is not None:
-        bias = array_of(op, "bias", bias)
-        check_shape(op, "bias", bias, (n,))
-        matrix(op, "bias", bias)
-        params.bias = bias.ctypes.data  # type: ignore[attr-defined]
-        params.bias_dtype = float_code(op, "bias", bias)  # type: ignore[attr-defined]
+    alpha, bias = set_alpha_and_bias(op, params, alpha, bias, n)
     inputs = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales, "alpha": alpha, "bias": bias}
     check_apart(op, {"out": out}, inputs)
     _loader.call(op, params)

@@ -12,7 +12,6 @@ from ._arrays import (
     check_shape,
     code_array,
     float_code,
-    float_scalar,
     matrix,
     numpy,
     output_dtype,
@@ -20,7 +19,7 @@ from ._arrays import (
     scale_matrix,
     writable,
 )
-from .numpy_ops import swizzled_shape
+from .numpy_ops import set_alpha_and_bias, swizzled_shape
 from .runtime import parse_device
 
 if TYPE_CHECKING:
@@ -158,15 +157,7 @@ def gemm(
         d_dtype=dtype,
         bias_dtype=dtype,
     )
-    if alpha is not None:
-        alpha = float_scalar(op, "alpha", alpha)
-        params.alpha = alpha.ctypes.data  # type: ignore[attr-defined]
-    if bias is not None:
-        bias = array_of(op, "bias", bias)
-        check_shape(op, "bias", bias, (n,))
-        matrix(op, "bias", bias)
-        params.bias = bias.ctypes.data  # type: ignore[attr-defined]
-        params.bias_dtype = float_code(op, "bias", bias)  # type: ignore[attr-defined]
+    alpha, bias = set_alpha_and_bias(op, params, alpha, bias, n)
     check_apart(op, {"out": out}, {"a": a, "b": prepared, "alpha": alpha, "bias": bias})
     _loader.call(op, params)
     return out
