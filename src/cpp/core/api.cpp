@@ -119,7 +119,8 @@ fp4aot_status check_special(fp4aot_op op, Slot const& slot, fp4aot_global_scale_
 template <>
 fp4aot_status check_special(fp4aot_op op, Slot const& slot, fp4aot_gemm_params const& p) {
   FP4AOT_RETURN_IF_ERROR(check_tactic(op, slot, &p, p.tactic));
-  return check_workspace(op, slot, p);
+  FP4AOT_RETURN_IF_ERROR(check_workspace(op, slot, p));
+  return check_scale_padding(op, p);
 }
 
 template <>
@@ -140,9 +141,9 @@ fp4aot_status run(fp4aot_op op, Params const* given) {
   if (is_empty(*p)) return FP4AOT_OK;
   FP4AOT_RETURN_IF_ERROR(check_buffers(op, *p));
   FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
-  FP4AOT_RETURN_IF_ERROR(check_special(op, *slot, *p));
   ContextScope const scope(binding->context);
   FP4AOT_RETURN_IF_ERROR(scope.status());
+  FP4AOT_RETURN_IF_ERROR(check_special(op, *slot, *p));
   Message message;
   message.text[0] = '\0';
   fp4aot_status const status = slot->launch(p, &message);

@@ -83,6 +83,7 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_dequantize_params const& p) {
   check.stride("output_stride", p.output_stride, p.k, p.rows, element_bytes(p.output_dtype));
   check.option("scale_layout", p.scale_layout, FP4AOT_SCALES_LINEAR,
                "FP4AOT_SCALES_SWIZZLED (0) or FP4AOT_SCALES_LINEAR (1)");
+  check.option("reserved", p.reserved, 0, "0");
   if (is_mxfp4(op)) check.must_be_null("global_scale", p.global_scale, "MXFP4 has no global scale");
   return check.status();
 }
@@ -116,6 +117,7 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_global_scale_params const& p) {
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_scale_layout_params const& p) {
   Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
+  check.option("reserved", p.reserved, 0, "0");
   size(&check, "rows", p.rows, 0);
   size(&check, "columns", p.columns, 1);
   check.stride("linear_stride", p.linear_stride, p.columns, p.rows, 1);

@@ -24,6 +24,9 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_params const& p);
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_w4a16_weights_params const& p);
 fp4aot_status check_buffers(fp4aot_op op, fp4aot_gemm_w4a16_params const& p);
 
+// The debugging aid FP4AOT_CHECK_SCALES=1: contents of the scale buffers. The device is current. OK if it is off.
+fp4aot_status check_scale_padding(fp4aot_op op, fp4aot_gemm_params const& p);
+
 // Whether there is nothing to do: no rows.
 inline bool is_empty(fp4aot_quantize_params const& p) { return p.rows == 0; }
 inline bool is_empty(fp4aot_dequantize_params const& p) { return p.rows == 0; }

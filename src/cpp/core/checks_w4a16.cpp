@@ -69,6 +69,7 @@ fp4aot_status check_buffers(fp4aot_op op, fp4aot_w4a16_weights_params const& p) 
 fp4aot_status check_sizes(fp4aot_op op, fp4aot_gemm_w4a16_params const& p) {
   Checker check(op, p.device);
   check.no_flags_but_pdl(p.flags);
+  check.option("reserved", p.reserved, 0, "0");
   check.half_dtype("a_dtype", p.a_dtype);
   check.dtype("d_dtype", p.d_dtype);
   if (p.bias != nullptr) check.dtype("bias_dtype", p.bias_dtype);

@@ -29,6 +29,9 @@ struct Driver {
   Result (*context_pop)(CudaContext*) = nullptr;
   Result (*pointer_attribute)(void*, int, unsigned long long) = nullptr;
   Result (*error_string)(Result, char const**) = nullptr;
+  Result (*is_capturing)(void*, int*) = nullptr;
+  Result (*synchronize)(void*) = nullptr;
+  Result (*copy_to_host)(void*, unsigned long long, size_t) = nullptr;
 
   template <typename F>
   void load(F*& function, char const* symbol) {
@@ -54,6 +57,9 @@ struct Driver {
     load(context_pop, "cuCtxPopCurrent_v2");
     load(pointer_attribute, "cuPointerGetAttribute");
     load(error_string, "cuGetErrorString");
+    load(is_capturing, "cuStreamIsCapturing");
+    load(synchronize, "cuStreamSynchronize");
+    load(copy_to_host, "cuMemcpyDtoH_v2");
   }
 
   fp4aot_status check(Result result, char const* what) const {
@@ -112,6 +118,20 @@ PointerHome pointer_home(void const* pointer, int* device_index) {
   if (d.pointer_attribute(&type, kPointerMemoryType, address) != 0) return PointerHome::kUnknown;
   d.pointer_attribute(device_index, kPointerDeviceOrdinal, address);
   return type == kMemoryHost ? PointerHome::kHost : PointerHome::kDevice;
+}
+
+fp4aot_status wait_for_stream(void* stream, bool* capturing) {
+  Driver const& d = driver();
+  int state = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
+  FP4AOT_RETURN_IF_ERROR(d.check(d.is_capturing(stream, &state), "cuStreamIsCapturing"));
+  *capturing = state != 0;
+  return *capturing ? FP4AOT_OK : d.check(d.synchronize(stream), "cuStreamSynchronize");
+}
+
+fp4aot_status read_device_memory(void* host, void const* device, size_t bytes) {
+  Driver const& d = driver();
+  auto const address = static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(device));
+  return d.check(d.copy_to_host(host, address, bytes), "cuMemcpyDtoH");
 }
 
 ContextScope::ContextScope(CudaContext context) {

@@ -2,6 +2,7 @@
 #ifndef FP4AOT_CORE_DRIVER_H_
 #define FP4AOT_CORE_DRIVER_H_
 
+#include <cstddef>
 #include <string>
 
 #include "core/error.h"
@@ -26,6 +27,10 @@ int driver_cuda_version();
 // Where a pointer points, as the driver knows it: for FP4AOT_CHECK_POINTERS=1 (a debugging aid: about 0.1 us a pointer).
 enum class PointerHome { kUnknown, kHost, kDevice };
 PointerHome pointer_home(void const* pointer, int* device_index);
+
+// For FP4AOT_CHECK_SCALES=1, with the device current. A capturing stream is not waited for.
+fp4aot_status wait_for_stream(void* stream, bool* capturing);
+fp4aot_status read_device_memory(void* host, void const* device, size_t bytes);
 
 // Makes a context current for a scope, and restores what was there.
 class ContextScope {

@@ -88,6 +88,20 @@ CUresult CUDAAPI cuPointerGetAttribute(void* data, CUpointer_attribute attribute
   return CUDA_SUCCESS;
 }
 
+// Launches have ended when they return.
+CUresult CUDAAPI cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+CUresult CUDAAPI cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemcpyDtoH(void* host, CUdeviceptr device, size_t bytes) {
+  PTXSIM_LOCKED;
+  auto const* const source = reinterpret_cast<void const*>(device);
+  if (!State::get().device().allocated(source, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(host, source, bytes);
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuGetErrorName(CUresult, char const** text) {
   *text = "CUDA_ERROR";
   return CUDA_SUCCESS;

@@ -111,7 +111,7 @@ typedef struct fp4aot_dequantize_params {
   uint8_t const* scales;
   int64_t scales_bytes;
   int32_t scale_layout;
-  int32_t reserved;
+  int32_t reserved;          /* 0 */
   float const* global_scale; /* NVFP4: one float on the device; NULL means 1. MXFP4: NULL */
   void* output;              /* [rows, k] */
   int64_t output_stride;     /* elements */
@@ -140,7 +140,7 @@ typedef struct fp4aot_scale_layout_params {
   fp4aot_device device;
   void* stream;
   uint32_t flags;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
   int64_t rows, columns;
   uint8_t* linear;       /* input of swizzle_scales, output of unswizzle_scales */
   int64_t linear_stride; /* bytes from row to row, >= columns */
@@ -150,7 +150,10 @@ typedef struct fp4aot_scale_layout_params {
 
 /* gemm_nvfp4, gemm_mxfp4 (W4A4): d[i, j] = alpha * sum_k a[i, k] * b[j, k] + bias[j], accumulated in fp32, alpha and
  * bias applied in fp32, rounded once to d_dtype. k a multiple of 32, n of 8; m may be 0. Scales are swizzled.
- * a_codes, b_codes and their strides are multiples of 16 bytes, the scale buffers' addresses too. */
+ * a_codes, b_codes and their strides are multiples of 16 bytes, the scale buffers' addresses too.
+ * Scales beyond the last row may be anything. Where k/vec is no multiple of 4, the bytes beyond it in a used row must be
+ * zero, as every function here writes them: Blackwell's tensor cores multiply them by codes of zero, and NaN * 0 is NaN.
+ * FP4AOT_CHECK_SCALES=1 in the environment looks for others (debugging). */
 typedef struct fp4aot_gemm_params {
   size_t struct_size;
   fp4aot_device device;
@@ -219,10 +222,10 @@ typedef struct fp4aot_gemm_w4a16_params {
   float const* alpha;      /* one float on the device, or NULL for 1 */
   void const* bias;        /* [n] on the device, or NULL */
   int32_t bias_dtype;      /* fp4aot_dtype */
-  int32_t reserved;
-  void* d;          /* [m, n] */
-  int64_t d_stride; /* elements, >= n */
-  void* workspace;  /* 16-byte aligned; may be NULL when fp4aot_gemm_w4a16_*_workspace_size gives 0 */
+  int32_t reserved;        /* 0 */
+  void* d;                 /* [m, n] */
+  int64_t d_stride;        /* elements, >= n */
+  void* workspace;         /* 16-byte aligned; may be NULL when fp4aot_gemm_w4a16_*_workspace_size gives 0 */
   size_t workspace_bytes;
 } fp4aot_gemm_w4a16_params;
 
