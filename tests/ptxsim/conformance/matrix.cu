@@ -81,6 +81,13 @@ __global__ void mma_sync(uint32_t* out) {
   for (int i = 0; i < 4; ++i) out[i * 32 + lane] = __float_as_uint(d[i]);
 }
 
+// With the sums as operands: else the compiler may set them between the fence and the product.
+__device__ void fence(float (&d)[8]) {
+  asm volatile("wgmma.fence.sync.aligned;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+                 "+f"(d[7])::"memory");
+}
+
 // D[64, 16] = A[64, 64] B[16, 64]^T (+ D twice), B K-major in shared memory with the 128-byte swizzle; A from registers
 // or likewise from shared memory.
 template <bool kRegisters, bool kFp16>
@@ -107,7 +114,7 @@ __global__ void __launch_bounds__(128) wgmma(uint32_t* out) {
       if (kRegisters) {
         uint32_t a[4];
         for (int i = 0; i < 4; ++i) a[i] = pair(warp * 16 + g + i % 2 * 8, k * 16 + 2 * t + i / 2 * 8, 1, kFp16);
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        fence(d);
 #define PRODUCT(type)                                                                                             \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type \
                " {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 0; }"                        \
@@ -122,7 +129,7 @@ __global__ void __launch_bounds__(128) wgmma(uint32_t* out) {
 #undef PRODUCT
       } else {
         uint64_t const a = descriptor(shared_address(tiles)) + k * 2;
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        fence(d);
 #define PRODUCT(type)                                                                                             \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %10, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type \
                " {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0; }"                                      \
