@@ -20,6 +20,7 @@
 #include "device/global_memory.cuh"
 #include "device/mbarrier.cuh"
 #include "device/pdl.cuh"
+#include "device/ring.cuh"
 #include "device/shared_memory.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
@@ -27,19 +28,6 @@
 #include "kernels/gemm/wgmma_layout.cuh"
 
 namespace fp4aot {
-
-// Position in a ring of kSize slots and the parity of its current pass.
-template <int kSize>
-struct RingPosition {
-  uint32_t slot, parity;
-  __device__ __forceinline__ void advance(uint32_t by = 1) {  // by <= kSize
-    slot += by;
-    if (slot >= kSize) {
-      slot -= kSize;
-      parity ^= 1;
-    }
-  }
-};
 
 // Consecutive steps of one tile.
 struct Segment {
