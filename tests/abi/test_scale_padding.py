@@ -11,7 +11,7 @@ pytestmark = pytest.mark.build
 
 HERE = Path(__file__).parent
 
-# gemm_nvfp4 [130, 32] x [136, 32]: two scales a row, so columns 2 and 3 are padding. argv: device type, the scale tensor
+# gemm_nvfp4 [130, 32] x [136, 32]: two scales a row, so columns 2 and 3 are padding. argv: device type, scale tensor
 # to change, its byte, stream. Prints status and text.
 PROGRAM = """
 import ctypes, json, sys
