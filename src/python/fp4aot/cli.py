@@ -1,4 +1,4 @@
-"""``fp4aot`` and ``python -m fp4aot``: what is installed, and a demonstration on real weights."""
+"""``fp4aot`` and ``python -m fp4aot``: what is installed, a demonstration on real weights, and benchmarks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import _abi, _loader, runtime
+from .bench import options as bench_options
 from .errors import Fp4aotError
 
 
@@ -146,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.add_argument("--format", choices=["both", "nvfp4", "mxfp4"], default="both", help="default: both")
     demo.add_argument("--output", default="fp4aot-demo.png", help="where the chart goes (default: %(default)s)")
     demo.add_argument("--json", dest="json_path", metavar="PATH", help="also write every number shown to this file")
+    bench_options.add_arguments(commands.add_parser("bench", help="time the products, or the host time of a call"))
     options = parser.parse_args(arguments)
     try:
         if options.command == "info":
@@ -158,6 +160,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "cmake-dir":
             print(_loader.LIBRARY_DIR / "cmake" / "fp4aot")
             return 0
+        if options.command == "bench":
+            from . import bench
+
+            return bench.run(bench_options.make_plan(options, list(sys.argv[1:] if arguments is None else arguments)))
         from .demo import run
 
         return run(options.device, options.format, options.output, options.json_path)
