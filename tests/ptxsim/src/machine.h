@@ -151,12 +151,15 @@ class Warp {
   } barrier_arrival;                         // at a named barrier, which it waits for
   bool cancel_failed = false;                // saw clusterlaunchcontrol fail
   std::map<uint32_t, uint64_t> waits_since;  // mbarriers that a try_wait hangs at: their phase when it began
-  uint32_t cluster_arrived = 0;              // lanes between barrier.cluster.arrive and wait
-  uint64_t cluster_round = 0;                // in which they arrived
-  Clock fenced;                              // what was known at the last fence: relaxed arrivals make it known
-  std::shared_ptr<void> async_copies;        // of isa/async_copy.cpp
-  std::shared_ptr<void> bulk_groups;         // of isa/bulk.cpp
-  uint32_t fence_epoch[kWarpSize] = {};      // fence.proxy.async executed by each lane so far
+  // The whole warp waits for this mbarrier to leave this phase: the engine need not ask it before.
+  Mbarrier const* hangs_at = nullptr;
+  uint64_t hangs_in_phase = 0;
+  uint32_t cluster_arrived = 0;          // lanes between barrier.cluster.arrive and wait
+  uint64_t cluster_round = 0;            // in which they arrived
+  Clock fenced;                          // what was known at the last fence: relaxed arrivals make it known
+  std::shared_ptr<void> async_copies;    // of isa/async_copy.cpp
+  std::shared_ptr<void> bulk_groups;     // of isa/bulk.cpp
+  uint32_t fence_epoch[kWarpSize] = {};  // fence.proxy.async executed by each lane so far
   uint64_t steps = 0;
 
  private:

@@ -192,7 +192,9 @@ ClusterRunner::Outcome ClusterRunner::run(uint64_t turns) {
     for (Warp* w : order_) {
       if (w->alive_ == 0) continue;
       int quantum = state_->seed == 0 ? 128 : 1 + static_cast<int>(random_() % 200);
-      WarpRunner::Turn turn = WarpRunner::run(*w, kernel, quantum);
+      bool hangs = w->hangs_at != nullptr && w->hangs_at->live && w->hangs_at->phase == w->hangs_in_phase;
+      w->hangs_at = hangs ? w->hangs_at : nullptr;
+      WarpRunner::Turn turn = hangs ? WarpRunner::Turn::kBlocked : WarpRunner::run(*w, kernel, quantum);
       turns -= turns > 0;
       progress |= turn == WarpRunner::Turn::kProgress || turn == WarpRunner::Turn::kExited;
       polled |= turn == WarpRunner::Turn::kPolled;

@@ -83,18 +83,38 @@ Step run_wait(Warp& w, Instruction const& in) {
   Form const& form = in.decoded<Form>();
   uint32_t done = 0;
   w.require_defined(in, in.operands[2], "a phase");
-  each(w, in, form, in.operands[1], [&](int lane, Cta& cta, uint32_t offset) {
-    uint64_t which = w.value(in.operands[2], lane);
-    bool is = false;
-    if (form.parity) {
-      is = mbarrier_test_parity(w, in, lane, cta, offset, static_cast<uint32_t>(which & 1));
-    } else {
-      auto found = cta.mbarriers.find(offset);
-      uint64_t phase = found == cta.mbarriers.end() ? 0 : found->second.phase;
-      is = phase > which && mbarrier_test_parity(w, in, lane, cta, offset, static_cast<uint32_t>(phase - 1) & 1);
+  // The lanes of a warp commonly ask the same: they get the first one's answer.
+  uint64_t first_address = 0, first_which = 0;
+  bool first = true, first_is = false, alike = true;
+  Mbarrier const* hung = nullptr;
+  w.require_defined(in, in.operands[1], "an mbarrier's address");
+  for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1) {
+    int lane = __builtin_ctz(rest);
+    uint64_t address = w.address(in.operands[1], lane), which = w.value(in.operands[2], lane);
+    if (!first && address == first_address && which == first_which) {
+      if (first_is && hung != nullptr && hung->waited) w.waited |= 1u << lane;
+      done |= static_cast<uint32_t>(first_is) << lane;
+      continue;
     }
+    alike = first;
+    uint32_t offset;
+    Cta* cta = w.shared_target(in, lane, form.space, address, &offset);
+    bool is = false;
+    if (cta != nullptr) {
+      auto found = cta->mbarriers.find(offset);
+      Mbarrier const* m = found == cta->mbarriers.end() ? nullptr : &found->second;
+      if (form.parity) {
+        is = mbarrier_test_parity(w, in, lane, *cta, offset, static_cast<uint32_t>(which & 1));
+      } else {
+        uint64_t phase = m == nullptr ? 0 : m->phase;
+        is = phase > which && mbarrier_test_parity(w, in, lane, *cta, offset, static_cast<uint32_t>(phase - 1) & 1);
+      }
+      if (first) hung = m;
+    }
+    if (first) first_address = address, first_which = which, first_is = is;
+    first = false;
     done |= static_cast<uint32_t>(is) << lane;
-  });
+  }
   if (done == 0 && form.may_wait) {
     each(w, in, form, in.operands[1], [&](int lane, Cta& cta, uint32_t offset) {
       uint64_t phase = cta.mbarriers[offset].phase;
@@ -106,6 +126,7 @@ Step run_wait(Warp& w, Instruction const& in) {
         since->second = phase;
       }
     });
+    if (alike && hung != nullptr && w.groups.size() == 1) w.hangs_at = hung, w.hangs_in_phase = hung->phase;
     return Step::kWait;
   }
   w.waits_since.clear();

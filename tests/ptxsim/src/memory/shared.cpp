@@ -33,7 +33,34 @@ void SharedMemory::resize(Cta* owner, uint32_t bytes, uint32_t parties) {
   state_.assign(bytes, 0);
   size_t words = (bytes + 3) / 4;
   words_.assign(words, Word());
-  read_times_.assign(words * parties, 0);
+  reads_.clear();
+}
+
+void SharedMemory::note_read(Word& word, uint32_t party, uint32_t time, Clock const& clock, bool by_warp) {
+  if (word.reads == 0) {
+    if (word.reader == 0 || word.reader - 1 == party || (by_warp && clock[word.reader - 1] >= word.read_time)) {
+      word.reader = party + 1;
+      word.read_time = time;
+      return;
+    }
+    reads_.resize(reads_.size() + parties_, 0);
+    word.reads = static_cast<uint32_t>(reads_.size() / parties_);
+    reads_[size_t{word.reads - 1} * parties_ + word.reader - 1] = word.read_time;
+  }
+  reads_[size_t{word.reads - 1} * parties_ + party] = time;
+}
+
+uint32_t SharedMemory::unordered_reader(Word const& word, Clock const& clock, uint32_t me) const {
+  uint32_t other = parties_;
+  if (word.reads == 0) {
+    if (word.reader != 0 && word.reader - 1 != me && word.read_time > clock[word.reader - 1]) other = word.reader - 1;
+    return other;
+  }
+  uint32_t const* reads = &reads_[size_t{word.reads - 1} * parties_];
+  for (uint32_t p = 0; p < parties_; ++p) {
+    if (reads[p] > clock[p] && p != me) other = p;
+  }
+  return other;
 }
 
 void SharedMemory::mark(uint32_t offset, uint32_t count, uint8_t set, uint8_t clear) {
@@ -83,8 +110,8 @@ bool SharedMemory::generic_read(Warp& w, Instruction const& in, int lane, uint32
   uint32_t me = static_cast<uint32_t>(w.cta().party(Agent::kWarp, w.number()));
   uint32_t now = w.clock[me] + 1;
   for (uint32_t i = offset / 4; i <= (offset + count - 1) / 4; ++i) {
-    Word const& word = words_[i];
-    read_times_[static_cast<size_t>(i) * parties_ + me] = now;
+    Word& word = words_[i];
+    note_read(word, me, now, w.clock, true);
     if (word.writer == 0 || word.writer - 1 == me) continue;
     if (w.clock[word.writer - 1] < word.write_time) {
       w.finding(in, lane, "shared-race",
@@ -115,16 +142,14 @@ void SharedMemory::generic_write(Warp& w, Instruction const& in, int lane, uint3
       }
       reported = true;
     }
-    uint32_t const* reads = &read_times_[static_cast<size_t>(i) * parties_];
     uint32_t other = parties_;
     // Different bytes of a word may belong to different threads: only whole words are compared in time.
     bool whole = offset <= i * 4 && offset + count >= i * 4 + 4;
     if (whole) {
       if (word.writer != 0 && word.writer - 1 != me && w.clock[word.writer - 1] < word.write_time)
         other = word.writer - 1;
-      for (uint32_t p = 0; p < parties_; ++p) {
-        if (reads[p] > w.clock[p] && p != me) other = p;
-      }
+      uint32_t reader = unordered_reader(word, w.clock, me);
+      if (reader != parties_) other = reader;
     }
     if (other != parties_ && !reported) {
       w.finding(in, lane, "shared-race",
@@ -148,8 +173,8 @@ bool SharedMemory::async_read(Warp& w, Instruction const& in, int lane, uint32_t
   size_t each = w.cta().warps.size() + 2;
   bool race = false, fence = false, undefined = false;
   for (uint32_t i = offset / 4; i <= (offset + count - 1) / 4; ++i) {
-    Word const& word = words_[i];
-    read_times_[static_cast<size_t>(i) * parties_ + stamp.party] = stamp.time;
+    Word& word = words_[i];
+    note_read(word, stamp.party, stamp.time, stamp.clock, false);
     if (word.writer == 0) continue;
     uint32_t writer = word.writer - 1;
     if (writer != stamp.issuer && stamp.clock[writer] < word.write_time && !race) {
@@ -186,13 +211,10 @@ bool SharedMemory::async_write_begin(Warp& w, Instruction const& in, int lane, u
   check_pending(w, in, lane, offset, count, "asynchronous write");
   for (uint32_t i = offset / 4; i <= (offset + count - 1) / 4; ++i) {
     Word const& word = words_[i];
-    uint32_t const* reads = &read_times_[static_cast<size_t>(i) * parties_];
-    uint32_t other = parties_;
-    if (word.writer != 0 && word.writer - 1 != stamp.issuer && stamp.clock[word.writer - 1] < word.write_time) {
+    uint32_t other = unordered_reader(word, stamp.clock, stamp.issuer);
+    if (other == parties_ && word.writer != 0 && word.writer - 1 != stamp.issuer &&
+        stamp.clock[word.writer - 1] < word.write_time) {
       other = word.writer - 1;
-    }
-    for (uint32_t p = 0; p < parties_; ++p) {
-      if (reads[p] > stamp.clock[p] && p != stamp.issuer) other = p;
     }
     if (other != parties_) {
       w.finding(in, lane, "async-race",

@@ -53,7 +53,8 @@ class SharedMemory {
     uint32_t fence_epoch = 0;             // of the writing lane then, of a generic write
     uint8_t lane = 0;
     bool generic = false;
-    uint32_t reader = 0, read_time = 0;  // the last reader, likewise
+    uint32_t reader = 0, read_time = 0;  // the last reader, likewise, if all readers before it are ordered before it
+    uint32_t reads = 0;                  // else one more than the number of its row of reads_
     uint16_t sources = 0;                // stores of the asynchronous proxy that may still read it
   };
   enum : uint8_t { kWritten = 1, kPending = 2, kMbarrier = 4 };
@@ -63,13 +64,18 @@ class SharedMemory {
  private:
   friend class Cta;
   bool check_range(Warp& w, Instruction const& in, int lane, uint32_t offset, uint64_t count, char const* what);
+  // by_warp: time and clock are a warp's; who is ordered after its read is ordered after what it knew. An asynchronous
+  // agent's own entry says nothing of what its earlier operations knew.
+  void note_read(Word& word, uint32_t party, uint32_t time, Clock const& clock, bool by_warp);
+  // A party (not me) whose read of the word is not ordered before what the clock knows; parties_ if there is none.
+  uint32_t unordered_reader(Word const& word, Clock const& clock, uint32_t me) const;
   bool check_pending(Warp& w, Instruction const& in, int lane, uint32_t offset, uint32_t count, char const* what);
 
   Cta* owner_ = nullptr;
   uint32_t first_ = 0;
   std::vector<uint8_t> bytes_, state_;
   std::vector<Word> words_;
-  std::vector<uint32_t> read_times_;  // [word][party]: the party's clock when it last read the word
+  std::vector<uint32_t> reads_;  // rows of parties_: the party's clock when it last read the word
   uint32_t parties_ = 0;
 };
 

@@ -29,25 +29,28 @@ void complete_if_done(Cta& cta, Mbarrier& m) {
   m.gathering_waited = false;
 }
 
-void check_counts(Site const& who, Cta& cta, uint32_t offset, Mbarrier& m) {
+// who: a function that gives the Site. It is called if there is something to report.
+template <class Who>
+void check_counts(Who who, Cta& cta, uint32_t offset, Mbarrier& m) {
   Grid& grid = cta.cluster().grid();
   if (m.pending < 0) {
-    grid.finding(who, "mbarrier-overflow",
+    grid.finding(who(), "mbarrier-overflow",
                  "more arrivals in one phase than the " + std::to_string(m.expected) + " that " + place(cta, offset) +
                      " expects");
     m.pending = 0;
   }
   if (m.transactions > kMaxCount || m.transactions < -kMaxCount) {
-    grid.finding(who, "mbarrier-transactions",
+    grid.finding(who(), "mbarrier-transactions",
                  "transaction count " + std::to_string(m.transactions) + " is out of range at " + place(cta, offset));
     m.transactions = 0;
   }
 }
 
-Mbarrier* find_live(Site const& who, Cta& cta, uint32_t offset) {
+template <class Who>
+Mbarrier* find_live(Who who, Cta& cta, uint32_t offset) {
   auto found = cta.mbarriers.find(offset);
   if (found != cta.mbarriers.end() && found->second.live) return &found->second;
-  cta.cluster().grid().finding(who, "mbarrier-uninitialised", "no mbarrier object lives here: " + place(cta, offset));
+  cta.cluster().grid().finding(who(), "mbarrier-uninitialised", "no mbarrier object lives here: " + place(cta, offset));
   return nullptr;
 }
 
@@ -94,7 +97,7 @@ Mbarrier* mbarrier_find(Warp& w, Instruction const& in, int lane, Cta& cta, uint
     w.finding(in, lane, "remote-exited", "operation on " + place(cta, offset) + ", which has exited");
     return nullptr;
   }
-  Mbarrier* m = find_live(site(w, in, lane), cta, offset);
+  Mbarrier* m = find_live([&] { return site(w, in, lane); }, cta, offset);
   if (m == nullptr) return nullptr;
   if (w.cta().party(Agent::kWarp, w.number()) != m->init_party && w.clock[m->init_party] < m->init_time) {
     w.finding(in, lane, "mbarrier-init-race",
@@ -107,7 +110,7 @@ void mbarrier_expect_tx(Warp& w, Instruction const& in, int lane, Cta& cta, uint
   Mbarrier* m = mbarrier_find(w, in, lane, cta, offset);
   if (m == nullptr) return;
   m->transactions += bytes;
-  check_counts(site(w, in, lane), cta, offset, *m);
+  check_counts([&] { return site(w, in, lane); }, cta, offset, *m);
   ++w.cluster().progress;
 }
 
@@ -117,27 +120,27 @@ void mbarrier_arrive(Warp& w, Instruction const& in, int lane, Cta& cta, uint32_
   m->pending -= count;
   m->gathering.join(w.release());
   m->gathering_waited |= (w.waited >> lane & 1) != 0;
-  check_counts(site(w, in, lane), cta, offset, *m);
+  check_counts([&] { return site(w, in, lane); }, cta, offset, *m);
   complete_if_done(cta, *m);
 }
 
 void mbarrier_complete_tx(Site const& who, Cta& cta, uint32_t offset, Stamp const& stamp, int64_t bytes) {
-  Mbarrier* m = find_live(who, cta, offset);
+  Mbarrier* m = find_live([&] { return who; }, cta, offset);
   if (m == nullptr) return;
   m->transactions -= bytes;
   m->gathering.join(stamp.clock);
   m->gathering_waited |= stamp.waited;
-  check_counts(who, cta, offset, *m);
+  check_counts([&] { return who; }, cta, offset, *m);
   complete_if_done(cta, *m);
 }
 
 void mbarrier_arrive(Site const& who, Cta& cta, uint32_t offset, Stamp const& stamp, int64_t count) {
-  Mbarrier* m = find_live(who, cta, offset);
+  Mbarrier* m = find_live([&] { return who; }, cta, offset);
   if (m == nullptr) return;
   m->pending -= count;
   m->gathering.join(stamp.clock);
   m->gathering_waited |= stamp.waited;
-  check_counts(who, cta, offset, *m);
+  check_counts([&] { return who; }, cta, offset, *m);
   complete_if_done(cta, *m);
 }
 
