@@ -15,10 +15,9 @@ from . import build
 from .gemm_problems import Chain, Gemm
 from .problems import GlobalScale, ScaleLayout
 from .quantize_problems import Dequantize, EdgeCases, Quantize
-from .w4a16_problems import W4a16, W4a16Chain, W4a16Weights
+from .w4a16_suite import FORMATS, in_other_schedules, w4a16_problems
 from .worker import Report, Worker
 
-FORMATS = ("nvfp4", "mxfp4")
 DTYPES = ("bf16", "fp16", "fp32")
 SECONDS = 900  # for one problem: beyond it something is stuck
 
@@ -110,38 +109,6 @@ def gemm_problems() -> Iterable[object]:
         yield Chain(op, 70, 136, 320)
 
 
-# Tactics with every tile, and every number of CTAs that share k, once: each tactic runs on the first two shapes.
-_SOME_W4A16 = "16x8_cluster4|32x16_cluster2|32x32_cluster8|16x8_cluster1$|wgmma_128x(64|192_cut|256)$"
-
-
-def w4a16_problems() -> Iterable[object]:
-    for format in FORMATS:
-        op = f"gemm_w4a16_{format}"
-        for a_dtype in ("bf16", "fp16"):
-            yield W4a16(op, 16, 128, 256, a_dtype)  # one tile, whole along K
-            # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 16 bytes,
-            # then at none.
-            partial = {"m": 33, "n": 272, "k": 352, "a_dtype": a_dtype, "alpha": 0.37, "a_gap": 8, "d_gap": 16}
-            yield W4a16(op, **partial, bias="bf16", only="" if a_dtype == "bf16" else _SOME_W4A16)
-            yield W4a16(op, **partial, dtype="fp16", bias="fp32", pdl=True, only=_SOME_W4A16)
-            yield W4a16(op, **partial, dtype="fp32", bias="fp16", only="_cluster2|wgmma_128x(64|128)$")
-            yield W4a16(op, 35, 136, 416, a_dtype, "fp16", a_gap=24, d_gap=3, only=_SOME_W4A16, seed=5)
-            yield W4a16(op, 9, 80, 1536, a_dtype, alpha=-2.5, only=f"{_SOME_W4A16}|_cut", seed=2)  # K is cut
-            yield W4a16(op, 70, 264, 1056, a_dtype, "fp32", "wide", only="cluster4|128x128", seed=6)
-            yield W4a16(op, 5, 24, 160, a_dtype, kind="special", only=_SOME_W4A16, seed=8)
-            yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
-            yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype)
-            yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype, only="wgmma.*_cut", seed=1)
-        yield W4a16(op, 300, 1040, 192, only="wgmma_128x(64|256)", seed=1)  # several waves
-        yield W4a16(op, 12, 320, 2112, only="cluster[12]", seed=7)  # warps refill their rings
-        if format == "nvfp4":
-            yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
-        for op in (f"prepare_w4a16_{format}", f"restore_w4a16_{format}"):
-            yield W4a16Weights(op, 8, 32)
-            yield W4a16Weights(op, 136, 1056, gap=8, pdl=True, seed=1)
-            yield W4a16Weights(op, 24, 96, "linear", gap=16, seed=2)
-
-
 def cases(problems: Iterable[object]) -> list[Case]:
     """The problems, on every image that was built and has their op."""
     listed = list(problems)
@@ -159,12 +126,7 @@ def other_schedules() -> list[Case]:
         for op in ("gemm_nvfp4", "gemm_mxfp4")
         for problem in (Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"), Chain(op, 70, 136, 320))
     ]
-    listed += [
-        problem
-        for op in ("gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4")
-        for a_dtype in ("bf16", "fp16")
-        for problem in (W4a16(op, 33, 272, 608, a_dtype), W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype))
-    ]
+    listed += in_other_schedules()
     return [replace(case, completion=name) for case in cases(listed) for name in ("eager", "random")]
 
 

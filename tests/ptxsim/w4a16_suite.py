@@ -1,0 +1,94 @@
+"""What the tests run of gemm_w4a16_*: the shapes that every kernel gets, and a table of the kernels.
+
+Every tactic runs with whole tiles (the first problem) and with partial ones along m, n and k (the second); `some` of a
+kernel's tactics run everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .w4a16_problems import W4a16, W4a16Chain, W4a16Weights
+
+FORMATS = ("nvfp4", "mxfp4")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's tactics: regular expressions that are looked for in their names. They must match no other kernel's."""
+
+    some: str  # with every tile, and with every way of sharing k, once
+    fp32: str  # two or so of them: results of fp32, whose bound is narrow
+    chains: str  # the first one runs in a chain of programmatic launches; empty: only the default tactic's does
+    # m, n, k and tactics: what the shapes of all kernels do not reach, such as more tiles than CTAs run at a time, a
+    # ring that is filled anew, a split of k.
+    shapes: tuple[tuple[int, int, int, str], ...] = ()
+
+
+# A new kernel: its line here, and nothing else.
+KERNELS = (
+    Kernel(
+        some="mma_sync_(16x8_cluster[14]|32x16_cluster2|32x32_cluster8)$",
+        fp32="mma_sync_(16x8|32x16|32x32)_cluster2$",
+        chains="mma_sync_16x8_cluster4$",
+        shapes=((12, 320, 2112, "mma_sync_.*_cluster[12]$"),),
+    ),
+    Kernel(
+        some="wgmma_128x(64|192_cut|256)$",
+        fp32="wgmma_128x(64|128)$",
+        chains="wgmma_.*_cut$",
+        shapes=((300, 1040, 192, "wgmma_128x(64|256)$"), (9, 80, 1536, "wgmma_.*_cut$")),
+    ),
+)
+SOME = "|".join(kernel.some for kernel in KERNELS)
+FP32 = "|".join(kernel.fp32 for kernel in KERNELS)
+
+
+def products(op: str) -> Iterable[object]:
+    for a_dtype in ("bf16", "fp16"):
+        yield W4a16(op, 16, 128, 256, a_dtype)  # one tile, whole along K
+        # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 16 bytes, then
+        # at none.
+        partial = {"m": 33, "n": 272, "k": 352, "a_dtype": a_dtype, "alpha": 0.37, "a_gap": 8, "d_gap": 16}
+        yield W4a16(op, **partial, bias="bf16", only="" if a_dtype == "bf16" else SOME)
+        yield W4a16(op, **partial, dtype="fp16", bias="fp32", pdl=True, only=SOME)
+        yield W4a16(op, **partial, dtype="fp32", bias="fp16", only=FP32)
+        yield W4a16(op, 35, 136, 416, a_dtype, "fp16", a_gap=24, d_gap=3, only=SOME, seed=5)
+        yield W4a16(op, 9, 80, 1536, a_dtype, alpha=-2.5, only=SOME, seed=2)  # K is shared
+        yield W4a16(op, 70, 264, 1056, a_dtype, "fp32", "wide", only=FP32, seed=6)
+        yield W4a16(op, 5, 24, 160, a_dtype, kind="special", only=SOME, seed=8)
+        yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
+        for kernel in KERNELS:
+            for m, n, k, only in kernel.shapes:
+                yield W4a16(op, m, n, k, a_dtype, only=only, seed=7)
+    if op.endswith("nvfp4"):
+        yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
+
+
+def chains(op: str) -> Iterable[object]:
+    for a_dtype in ("bf16", "fp16"):
+        for seed, only in enumerate(("", *(kernel.chains for kernel in KERNELS if kernel.chains))):
+            yield W4a16Chain(op, 70, 136, 320, a_dtype=a_dtype, only=only, seed=seed)
+
+
+def weights(format: str) -> Iterable[object]:
+    for op in (f"prepare_w4a16_{format}", f"restore_w4a16_{format}"):
+        yield W4a16Weights(op, 8, 32)
+        yield W4a16Weights(op, 136, 1056, gap=8, pdl=True, seed=1)
+        yield W4a16Weights(op, 24, 96, "linear", gap=16, seed=2)
+
+
+def w4a16_problems() -> Iterable[object]:
+    for format in FORMATS:
+        op = f"gemm_w4a16_{format}"
+        yield from products(op)
+        yield from chains(op)
+        yield from weights(format)
+
+
+def in_other_schedules() -> Iterable[object]:
+    for op in ("gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4"):
+        for a_dtype in ("bf16", "fp16"):
+            yield W4a16(op, 33, 272, 608, a_dtype, only="" if a_dtype == "bf16" else SOME)
+        yield from chains(op)
