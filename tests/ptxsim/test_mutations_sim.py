@@ -29,7 +29,7 @@ CUT = W4a16("gemm_w4a16_nvfp4", 9, 80, 1536, only="^wgmma_128x64_cut$")
 SPLIT = W4a16("gemm_w4a16_mxfp4", 33, 136, 352, "fp16", "fp32", only="^wgmma_128x64$")
 W4A16_TCGEN05 = W4a16("gemm_w4a16_nvfp4", 70, 264, 352, only="^tcgen05_128x64$")
 W4A16_WAVES = W4a16("gemm_w4a16_nvfp4", 200, 520, 96, only="^tcgen05_128x64$")  # tiles follow one another
-W4A16_SEGMENTS = W4a16("gemm_w4a16_nvfp4", 70, 136, 608, dtype="fp32", only="^tcgen05_128x64$")
+W4A16_SEGMENTS = W4a16("gemm_w4a16_nvfp4", 200, 520, 608, dtype="fp32", only="^tcgen05_128x64$")
 W4A16_TCGEN05_SPLIT = W4a16("gemm_w4a16_mxfp4", 70, 136, 352, "fp16", only="^tcgen05_128x64$")
 W4A16_TCGEN05_CHAIN = W4a16Chain("gemm_w4a16_nvfp4", 70, 136, 320, only="^tcgen05_128x64$")
 SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")
@@ -111,13 +111,13 @@ MUTATIONS = (
     Mutation("W4A16 on tcgen05: rows of the operand swapped", "w4a16_tcgen05",
              r"(?P<head>tcgen05\.st\S*16x128b\S* \[%\w+\], \{)(?P<first>%\w+), (?P<second>%\w+),", SWAP_FIRST_TWO,
              W4A16_TCGEN05, WRONG, TMEM),
-    Mutation("W4A16 on tcgen05: stores to tensor memory not waited for", "w4a16_tcgen05", r"tcgen05\.wait::st[^;]*;", ";",
-             W4A16_TCGEN05, "tensor-memory-race", TMEM),
-    Mutation("W4A16 on tcgen05: loads from tensor memory not waited for", "w4a16_tcgen05", r"tcgen05\.wait::ld[^;]*;", ";",
-             W4A16_WAVES, "tensor-memory-race", TMEM),
+    Mutation("W4A16 on tcgen05: stores to tensor memory not waited for", "w4a16_tcgen05", r"tcgen05\.wait::st[^;]*;",
+             ";", W4A16_TCGEN05, "tensor-memory-race", TMEM),
+    Mutation("W4A16 on tcgen05: loads from tensor memory not waited for", "w4a16_tcgen05", r"tcgen05\.wait::ld[^;]*;",
+             ";", W4A16_WAVES, "tensor-memory-race", TMEM),
     Mutation("W4A16 on tcgen05: no wait for mbarriers", "w4a16_tcgen05", TRY_WAIT, TRUE, W4A16_TCGEN05, ".", TMEM),
-    Mutation("W4A16 on tcgen05: no fence before asynchronous stores", "w4a16_tcgen05", FENCE, ";", W4A16_TCGEN05, "fence",
-             TMEM),
+    Mutation("W4A16 on tcgen05: no fence before asynchronous stores", "w4a16_tcgen05", FENCE, ";", W4A16_TCGEN05,
+             "fence", TMEM),
     Mutation("W4A16 on tcgen05: the operand of another column", "w4a16_tcgen05",
              r"(?P<head>tcgen05\.mma\S* \[%\w+\], \[%\w+)(?P<tail>\], %\w+, )", r"\g<head>+8\g<tail>", W4A16_TCGEN05,
              "out of tolerance|tensor-memory", TMEM),
@@ -125,8 +125,8 @@ MUTATIONS = (
              r"tcgen05\.st\S*32x32b[^;]*;", ";", W4A16_SEGMENTS, "tensor-memory|uninitialised|undefined", TMEM),
     Mutation("W4A16 on tcgen05: low parts of activations lost", "split_activations",
              r"sub\.f32\s+(?P<lo>%\w+), [^;]*;", r"mov.f32 \g<lo>, 0f00000000;", W4A16_TCGEN05_SPLIT, WRONG, TMEM),
-    Mutation("W4A16 on tcgen05: does not wait for the launch before", "w4a16_tcgen05", NO_WAIT, ";", W4A16_TCGEN05_CHAIN,
-             "pdl", TMEM),
+    Mutation("W4A16 on tcgen05: does not wait for the launch before", "w4a16_tcgen05", NO_WAIT, ";",
+             W4A16_TCGEN05_CHAIN, "pdl", TMEM),
     Mutation("block-scaled mma: rows of a fragment swapped", "gemm_mma_sync", MMA_ROWS, SWAP_FIRST_TWO, BLOCK_SCALED,
              WRONG, "sm120a"),
     Mutation("block-scaled mma: no wait for mbarriers", "gemm_mma_sync", TRY_WAIT, TRUE, BLOCK_SCALED, ".", "sm120a"),

@@ -40,6 +40,16 @@ KERNELS = (
         chains="wgmma_.*_cut$",
         shapes=((300, 1040, 192, "wgmma_128x(64|256)$"), (9, 80, 1536, "wgmma_.*_cut$")),
     ),
+    Kernel(
+        some="tcgen05_128x(64|128|256)$",
+        fp32="tcgen05_128x(64|128)$",
+        chains="tcgen05_128x64$",
+        shapes=(
+            (300, 520, 192, "tcgen05_128x(64|256)$"),
+            (260, 264, 96, "tcgen05_.*_along_n$"),
+            (70, 136, 1088, "tcgen05_128x64$"),
+        ),
+    ),
 )
 SOME = "|".join(kernel.some for kernel in KERNELS)
 FP32 = "|".join(kernel.fp32 for kernel in KERNELS)
