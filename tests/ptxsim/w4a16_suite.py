@@ -50,6 +50,13 @@ KERNELS = (
             (70, 136, 1088, "tcgen05_128x64$"),
         ),
     ),
+    Kernel(
+        some="wgmma_64x(8_cluster4|16_cluster2|32_cluster1|64_cluster2)$",
+        fp32="wgmma_64x(8_cluster2|64_cluster1)$",
+        chains="wgmma_64x8_cluster2$",
+        # Rings filled several times; two row blocks in a CTA, with parts of k.
+        shapes=((7, 64, 8448, "wgmma_64x(8|16|64)_cluster1$"), (9, 1992, 528, "wgmma_64x(8|32|64)_cluster4$")),
+    ),
 )
 SOME = "|".join(kernel.some for kernel in KERNELS)
 FP32 = "|".join(kernel.fp32 for kernel in KERNELS)

@@ -1,8 +1,10 @@
-// gemm_w4a16_* on sm90a: the kernels of kernels/w4a16/mma_sync.cuh, whose tactics come first (rule.h), and those of
-// w4a16_wgmma_policy.h.
+// gemm_w4a16_* on sm90a: the kernels of kernels/w4a16/mma_sync.cuh, whose tactics come first (rule.h), those of
+// w4a16_wgmma_policy.h and those of w4a16_few.h.
 #ifndef FP4AOT_IMAGES_SM90A_W4A16_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_W4A16_POLICY_H_
 
+#include "device/multiprocessors.h"
+#include "images/sm90a/w4a16_few.h"
 #include "images/sm90a/w4a16_wgmma.h"
 #include "kernels/w4a16/rule.h"
 
@@ -15,17 +17,30 @@ struct W4a16Policy {
   // Two CTAs a multiprocessor: of this kernel, or of the next one in a chain.
   static constexpr W4a16Device device(int sms) { return {sms, 228 * 1024, 110 * 1024}; }
 
-  static constexpr int kOthers = kW4a16WgmmaTactics;
-  static char const* other_name(int tactic) { return kW4a16WgmmaNames[tactic]; }
-  static bool other_valid(Params const& p, int tactic) { return w4a16_wgmma_valid(p, tactic); }
-  static int64_t other_cost(Params const& p, int tactic, int sms) { return w4a16_wgmma_cost(p, kFormat, tactic, sms); }
+  // Those of w4a16_wgmma_policy.h, then those of w4a16_few.h.
+  static constexpr int kOthers = kW4a16WgmmaTactics + kW4a16FewTactics;
+  static char const* other_name(int tactic) {
+    return tactic < kW4a16WgmmaTactics ? kW4a16WgmmaNames[tactic] : kW4a16FewNames[tactic - kW4a16WgmmaTactics];
+  }
+  static bool other_valid(Params const& p, int tactic) {
+    if (tactic < kW4a16WgmmaTactics) return w4a16_wgmma_valid(p, tactic);
+    return w4a16_few_valid(p, kFormat, tactic - kW4a16WgmmaTactics,
+                           multiprocessors_of(p.device.index, kMultiprocessors));
+  }
+  static int64_t other_cost(Params const& p, int tactic, int sms) {
+    return tactic < kW4a16WgmmaTactics ? w4a16_wgmma_cost(p, kFormat, tactic, sms) : kW4a16FewCost;
+  }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
-    return W4a16Wgmma<kFormat>::launch(p, tactic, sms, message);
+    if (tactic < kW4a16WgmmaTactics) return W4a16Wgmma<kFormat>::launch(p, tactic, sms, message);
+    return W4a16Few<kFormat>::launch(p, tactic - kW4a16WgmmaTactics, sms, message);
   }
   static size_t other_workspace(Params const& p, int tactic, int sms) {
-    return W4a16Wgmma<kFormat>::workspace_size(p, tactic, sms);
+    return tactic < kW4a16WgmmaTactics ? W4a16Wgmma<kFormat>::workspace_size(p, tactic, sms) : 0;
   }
-  static void other_preload(int device) { W4a16Wgmma<kFormat>::preload(device); }
+  static void other_preload(int device) {
+    W4a16Wgmma<kFormat>::preload(device);
+    W4a16Few<kFormat>::preload(device);
+  }
 };
 
 }  // namespace fp4aot::sm90a

@@ -137,9 +137,8 @@ __device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t lane, ui
 }
 
 // d[token + e, row + 8 * h] = x[2 * h + e], as far as it exists.
-template <class T>
-__device__ __forceinline__ void store_sums(W4a16Args const& args, T* d, uint32_t token, uint32_t row,
-                                           float const (&x)[4]) {
+template <class Args, class T>
+__device__ __forceinline__ void store_sums(Args const& args, T* d, uint32_t token, uint32_t row, float const (&x)[4]) {
   T* const first = d + (token * args.d_stride + row);
 #pragma unroll
   for (int e = 0; e < 2; ++e) {

@@ -55,27 +55,36 @@ __device__ __forceinline__ void spread_codes(uint32_t w, uint32_t (&a)[4]) {
   }
 }
 
-// The scales of rows g (low byte of `bytes`) and g + 8 (the byte above) of one block, as factors of the two rows.
+// The scales of rows g (low byte of `bytes`) and g + 8 (the byte above) of one block, as factors in the two halves.
+template <Format kFormat, bool kBf16>
+__device__ __forceinline__ uint32_t row_factors(uint32_t bytes) {
+  uint32_t const halves = __byte_perm(bytes, 0, 0x4140);
+  uint32_t f;
+  if constexpr (!kBf16) {
+    f = halves << 7;
+  } else if constexpr (kFormat == Format::kNvfp4) {
+    // 2^97, which a zero became, is less than half a unit in the last place of all others, which begin at 2^110.
+    uint32_t const normal = halves * 16u + 0x70007000u;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(f) : "r"(normal), "r"(0x3F803F80u), "r"(0xF000F000u));
+  } else {
+    // 2^(byte - 127): but 0 is 2^-127 and infinity NaN.
+    uint32_t const normal = halves << 7;
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(f) : "r"(normal), "r"(0x00400040u));
+    asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(f) : "r"(f), "r"(0u));
+  }
+  return f;
+}
+
+// Both factors, each in both halves of a register.
 template <Format kFormat, bool kBf16>
 struct RowFactors {
   uint32_t row[2];
 
   RowFactors() = default;
-  __device__ __forceinline__ explicit RowFactors(uint32_t bytes) {
-    uint32_t const halves = __byte_perm(bytes, 0, 0x4140);
-    uint32_t f;
-    if constexpr (!kBf16) {
-      f = halves << 7;
-    } else if constexpr (kFormat == Format::kNvfp4) {
-      // 2^97, which a zero became, is less than half a unit in the last place of all others, which begin at 2^110.
-      uint32_t const normal = halves * 16u + 0x70007000u;
-      asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(f) : "r"(normal), "r"(0x3F803F80u), "r"(0xF000F000u));
-    } else {
-      // 2^(byte - 127): but 0 is 2^-127 and infinity NaN.
-      uint32_t const normal = halves << 7;
-      asm("max.bf16x2 %0, %1, %2;" : "=r"(f) : "r"(normal), "r"(0x00400040u));
-      asm("fma.rn.bf16x2 %0, %1, %2, %1;" : "=r"(f) : "r"(f), "r"(0u));
-    }
+  __device__ __forceinline__ explicit RowFactors(uint32_t bytes) { set(row_factors<kFormat, kBf16>(bytes)); }
+
+  // f: of row_factors.
+  __device__ __forceinline__ void set(uint32_t f) {
     // As moves of halves, which become operand modifiers of the products; byte permutations would not.
     asm("{\n"
         ".reg .b16 low, high;\n"

@@ -1,0 +1,53 @@
+// gemm_w4a16_* on the kernel of kernels/w4a16/wgmma_few.cuh, in a unit of its own (w4a16_few.cu): its tactics, and what the
+// ops' slots call. Tactics follow those of w4a16_wgmma_policy.h in the op's table; here they count from 0:
+//   3 * i + c    wgmma_64x<tokens>_cluster<2^c>: kW4a16FewTiles[i], clusters of 2^c CTAs, which share k
+#ifndef FP4AOT_IMAGES_SM90A_W4A16_FEW_H_
+#define FP4AOT_IMAGES_SM90A_W4A16_FEW_H_
+
+#include <algorithm>
+
+#include "fp4aot/formats.h"
+#include "fp4aot/fp4aot.h"
+#include "images/image.h"
+#include "images/sm90a/w4a16_wgmma_policy.h"
+#include "kernels/w4a16/rule.h"
+#include "kernels/w4a16/wgmma_few_schedule.h"
+
+namespace fp4aot::sm90a {
+
+constexpr int kW4a16FewClusterSizes = 3;  // 1, 2, 4
+constexpr int kW4a16FewTactics = kW4a16FewTileCount * kW4a16FewClusterSizes;
+#define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4"
+constexpr char const* kW4a16FewNames[] = {FP4AOT_CLUSTERS("wgmma_64x8"), FP4AOT_CLUSTERS("wgmma_64x16"),
+                                          FP4AOT_CLUSTERS("wgmma_64x32"), FP4AOT_CLUSTERS("wgmma_64x64")};
+#undef FP4AOT_CLUSTERS
+static_assert(sizeof kW4a16FewNames / sizeof kW4a16FewNames[0] == kW4a16FewTactics);
+
+// fp32 results: a part of k must not be too long (rule.h).
+constexpr bool w4a16_few_valid(fp4aot_gemm_w4a16_params const& p, Format format, int tactic, int sms) {
+  if (tactic < 0 || tactic >= kW4a16FewTactics || p.k > kW4a16MaxK) return false;
+  if (format == Format::kMxfp4 && p.a_dtype == FP4AOT_FP16) return false;
+  if (p.m > 1 && p.a_stride > kW4a16WgmmaMaxStride) return false;
+  int const ctas_log2 = tactic % kW4a16FewClusterSizes;
+  int64_t const k_tiles = w4a16_k_tiles(p.k);
+  if (k_tiles >> ctas_log2 == 0) return false;
+  W4a16FewSchedule const s = w4a16_few_schedule(format, kW4a16FewTiles[tactic / kW4a16FewClusterSizes],
+                                                w4a16_row_tiles(std::min(p.n, kW4a16MaxN)), k_tiles, ctas_log2,
+                                                w4a16_clusters(ctas_log2, 1, sms));
+  return p.d_dtype != FP4AOT_FP32 || s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
+}
+
+// Not measured: the rule does not choose these tactics.
+constexpr int64_t kW4a16FewCost = INT64_MAX;
+
+template <Format kFormat>
+struct W4a16Few {
+  static fp4aot_status launch(fp4aot_gemm_w4a16_params const& p, int tactic, int sms, Message* message);
+  static void preload(int device);
+};
+extern template struct W4a16Few<Format::kNvfp4>;
+extern template struct W4a16Few<Format::kMxfp4>;
+
+}  // namespace fp4aot::sm90a
+
+#endif
