@@ -1,4 +1,6 @@
 // Bulk asynchronous copies between global and shared memory (TMA), sm_90 and later. Loads complete on an mbarrier.
+// Loads name the CTA's own shared memory as such where they can: for a place in the cluster's the compiler adds a call for
+// other CTAs on chips without such copies (sm_120), which costs registers and setmaxnreg besides.
 #ifndef FP4AOT_DEVICE_TMA_CUH_
 #define FP4AOT_DEVICE_TMA_CUH_
 
@@ -12,7 +14,7 @@ namespace fp4aot {
 __device__ __forceinline__ void tma_load_2d(uint32_t destination, CUtensorMap const* map, int32_t column, int32_t row,
                                             uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+      "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
           destination),
       "l"(map), "r"(column), "r"(row), "r"(barrier)
       : "memory");
@@ -20,17 +22,16 @@ __device__ __forceinline__ void tma_load_2d(uint32_t destination, CUtensorMap co
 
 // `bytes`, a multiple of 16, from and to multiples of 16 bytes.
 __device__ __forceinline__ void bulk_load(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
-      "l"(source), "r"(bytes), "r"(barrier)
-      : "memory");
+  asm volatile("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+               "l"(source), "r"(bytes), "r"(barrier)
+               : "memory");
 }
 
 __device__ __forceinline__ void tma_load_3d(uint32_t destination, CUtensorMap const* map, int32_t x, int32_t y,
                                             int32_t z, uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::
-          "r"(destination),
+      "cp.async.bulk.tensor.3d.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+          destination),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "device/registers.cuh"
+
 namespace fp4aot {
 
 // Before the first product, and after registers that one uses have been written.
@@ -16,17 +18,6 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
-// Each warpgroup of a kernel calls one of these, in a branch of its own: registers a thread, a multiple of 8 in 24..256.
-// claim waits until the other warpgroups have released enough of what the launch gave the CTA.
-template <int kRegisters>
-__device__ __forceinline__ void claim_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ __forceinline__ void release_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
 // Keeps the compiler from moving accesses to an accumulator across this point.
