@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from . import ops
-from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_sizes, check_tensors, keep_dtypes, like, run
+from ._nn_loading import packed, take_bytes
+from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_format, check_sizes, check_tensors, keep_dtypes, like, own, run
 from .nn_w4a16 import W4A16Linear
 
 __all__ = ["Format", "Fp4Linear", "W4A16Linear", "quantize_linears"]
@@ -52,7 +53,8 @@ class Fp4Linear(torch.nn.Module):
     ) -> None:
         """An all-zero layer, to load a state dict into; see :meth:`from_linear`. ``dtype`` is that of the bias."""
         super().__init__()
-        check_sizes("Fp4Linear", in_features, out_features, 32, format)
+        check_format(format)
+        check_sizes("Fp4Linear", in_features, out_features, 32)
         self.in_features, self.out_features, self.format = in_features, out_features, format
         columns = in_features // BLOCK[format]
         shape = ((out_features + 127) // 128 * 128, (columns + 3) // 4 * 4)
@@ -67,6 +69,7 @@ class Fp4Linear(torch.nn.Module):
         for name in sorted(buffers, key=lambda name: (buffers[name] is None, name != "input_global_scale")):
             self.register_buffer(name, buffers[name])
         self.register_load_state_dict_pre_hook(_accept_calibrated)
+        self.register_load_state_dict_pre_hook(take_bytes)
 
     @classmethod
     @torch.no_grad()
@@ -100,11 +103,11 @@ class Fp4Linear(torch.nn.Module):
         """
         in_features, out_features = check_tensors("Fp4Linear", codes, scales, global_scale, bias, format)
         layer = cls(in_features, out_features, bias is not None, format=format, device=codes.device)
-        layer.weight_codes = codes.view(torch.uint8)
-        layer.weight_scales = ops.swizzle_scales(scales).view(layer.weight_scales.dtype)
+        layer.weight_codes = packed(codes.view(torch.uint8))
+        layer.weight_scales = ops.swizzle_scales(scales.contiguous()).view(layer.weight_scales.dtype)
         if global_scale is not None:
             layer.weight_global_scale = global_scale.detach().to(torch.float32).reshape(())
-        layer.bias = bias
+        layer.bias = own(bias)
         return layer
 
     @torch.no_grad()
@@ -183,8 +186,9 @@ def quantize_linears(
     is true. A layer in several places stays one layer: it is replaced in all of them, or in none if one of them asks
     for that.
     """
+    check_format(format)
     kind = W4A16Linear if weight_only else Fp4Linear
-    multiple = BLOCK[format] if weight_only and format in BLOCK else 32
+    multiple = BLOCK[format] if weight_only else 32
     if type(module) is torch.nn.Linear:
         raise ValueError(
             "quantize_linears: module is itself a Linear and cannot be replaced in place. Use "
@@ -194,7 +198,7 @@ def quantize_linears(
     kept: set[torch.nn.Module] = set()
     for parent_name, parent in module.named_modules():
         for child_name, child in parent._modules.items():  # named_children() leaves out a layer's second place
-            if type(child) is not torch.nn.Linear or child.in_features % multiple or child.out_features % 8:
+            if type(child) is not torch.nn.Linear or child.weight.shape[1] % multiple or child.weight.shape[0] % 8:
                 continue
             places.append((parent, child_name, child))
             if isinstance(parent, torch.nn.TransformerEncoderLayer) or skip(

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from . import ops
 from ._backend import torch_backend
-from ._nn_parts import BLOCK, FLOATS, Format, check_sizes, check_tensors, keep_dtypes, like, run
+from ._nn_loading import packed, take_bytes, take_shape
+from ._nn_parts import BLOCK, FLOATS, Format, check_format, check_sizes, check_tensors, keep_dtypes, like, own, run
 
 
 class W4A16Linear(torch.nn.Module):
@@ -23,11 +24,13 @@ class W4A16Linear(torch.nn.Module):
     first, as ``torch.nn.Linear`` does.
 
     The state dict is the same on every device: ``weight`` uint8 ``[bytes]`` in the order of
-    :class:`fp4aot.PreparedWeight`, ``bias``, and for NVFP4 ``weight_alpha`` (float32 ``[]``, ``1 / global_scale``).
+    :class:`fp4aot.PreparedWeight`, ``weight_shape`` int64 ``[2]`` = (N, K) (load_state_dict compares it; it may be
+    missing there), ``bias``, and for NVFP4 ``weight_alpha`` (float32 ``[]``, ``1 / global_scale``).
     :meth:`from_tensors` takes the codes and linear scales that checkpoints hold.
     """
 
     weight: Tensor
+    weight_shape: Tensor
     weight_alpha: Tensor | None
     bias: Tensor | None
 
@@ -43,16 +46,20 @@ class W4A16Linear(torch.nn.Module):
     ) -> None:
         """An all-zero layer, to load a state dict into; see :meth:`from_linear`. ``dtype`` is that of the bias."""
         super().__init__()
-        check_sizes("W4A16Linear", in_features, out_features, BLOCK.get(format, 16), format)
+        check_format(format)
+        check_sizes("W4A16Linear", in_features, out_features, BLOCK[format])
         self.in_features, self.out_features, self.format = in_features, out_features, format
         size = -(-out_features // 16) * -(-in_features // 64) * (512 + 1024 // BLOCK[format])
         buffers: dict[str, Tensor | None] = {
             "weight": torch.zeros(size, dtype=torch.uint8, device=device),
+            "weight_shape": torch.tensor([out_features, in_features], device=device),
             "weight_alpha": torch.ones((), dtype=torch.float32, device=device) if format == "nvfp4" else None,
             "bias": torch.zeros(out_features, dtype=dtype, device=device) if bias else None,
         }
         for name in sorted(buffers, key=lambda name: buffers[name] is None):  # torch.export wants absent ones last
             self.register_buffer(name, buffers[name])
+        self.register_load_state_dict_pre_hook(take_bytes)
+        self.register_load_state_dict_pre_hook(take_shape)
 
     @classmethod
     @torch.no_grad()
@@ -79,8 +86,8 @@ class W4A16Linear(torch.nn.Module):
         """A layer from a checkpoint's tensors; arguments as :meth:`fp4aot.nn.Fp4Linear.from_tensors`."""
         in_features, out_features = check_tensors("W4A16Linear", codes, scales, global_scale, bias, format)
         layer = cls(in_features, out_features, bias is not None, format=format, device=codes.device)
-        layer._set_weight(codes, scales, "linear", global_scale)
-        layer.bias = bias
+        layer._set_weight(packed(codes), scales.contiguous(), "linear", global_scale)
+        layer.bias = own(bias)
         return layer
 
     def _set_weight(self, codes: Tensor, scales: Tensor, layout: Any, global_scale: Tensor | None) -> None:
@@ -100,10 +107,11 @@ class W4A16Linear(torch.nn.Module):
         return product(*arguments, 0, False)  # type: ignore[no-any-return]
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """``.to(dtype)`` and the like move alpha but never convert it."""
+        """``.to(dtype)`` and the like move alpha but never convert it; ``to_empty`` leaves the sizes."""
         before = {"weight_alpha": self._buffers["weight_alpha"]}
         super()._apply(fn, recurse)
         keep_dtypes(self, before)
+        self.weight_shape = torch.tensor([self.out_features, self.in_features], device=self.weight_shape.device)
         return self
 
     def prepared_weight(self) -> ops.PreparedWeight[Tensor]:
