@@ -23,7 +23,7 @@ import sass  # noqa: E402
 
 DOCUMENT = TESTS.parent / "docs" / "kernels.md"
 IMAGES = ("sm100a", "sm103a", "sm120a")
-TENSOR = ("UTCOMMA", "UTCQMMA", "OMMA", "QMMA")
+TENSOR = ("UTCOMMA", "UTCQMMA", "UTCHMMA", "OMMA", "QMMA")
 OUTPUTS = {"13__nv_bfloat16": "bf16", "6__half": "fp16", "f": "fp32"}
 STORES = {"0": "elements", "1": "TMA", "2": "32 bytes"}
 _FORMAT = r"LNS_6FormatE(?P<format>[01])E"
@@ -34,6 +34,10 @@ _TCGEN05 = re.compile(
 _MMA_SYNC = re.compile(
     rf"MmaSyncGemmI{_FORMAT}Li(?P<rows>\d+)ELi(?P<columns>\d+)ELi(?P<step>\d+)ELb(?P<ping_pong>[01])E"
     r"Lb(?P<swapped>[01])E(?P<output>13__nv_bfloat16|6__half|f)EELi(?P<shared>\d+)E"
+)
+
+_W4A16_TCGEN05 = re.compile(
+    rf"w4a16_tcgen05_kernel\S*W4a16Tcgen05ConfigI{_FORMAT}Lb(?P<bf16>[01])ELi(?P<tokens>\d+)ELb(?P<fp32>[01])E"
 )
 
 
@@ -73,6 +77,24 @@ def product(name: str) -> Product | None:
     return None
 
 
+@dataclass
+class W4a16Product:
+    """A kernel of gemm_w4a16_* on tcgen05, from its mangled name."""
+
+    format: str
+    bf16: bool  # operands, else fp16
+    tokens: int
+    fp32: bool  # results, else bf16 and fp16
+
+
+def w4a16_product(name: str) -> W4a16Product | None:
+    found = _W4A16_TCGEN05.search(name)
+    if not found:
+        return None
+    format = "mxfp4" if found["format"] == "1" else "nvfp4"
+    return W4a16Product(format, found["bf16"] == "1", int(found["tokens"]), found["fp32"] == "1")
+
+
 def tensor_instructions(kernel: sass.Kernel) -> str:
     counts: dict[str, int] = defaultdict(int)
     for instruction in kernel.all(*TENSOR):
@@ -106,9 +128,24 @@ def section(image: str, kernels: list[sass.Kernel]) -> list[str]:
             f"| gemm_{found.format} | {found.tile} | {found.form} | {found.store} | {found.output} "
             f"| {kernel.resources['REG']} | {stack(kernel)} | {found.shared} | {tensor_instructions(kernel)} |"
         )
+    w4a16 = [(found, kernel) for kernel in kernels if (found := w4a16_product(kernel.name))]
+    if w4a16:
+        lines += [
+            "",
+            "| product on tcgen05 | tile | operands | D | registers | spilled bytes | tensor instructions |",
+            "|---|---|---|---|---|---|---|",
+        ]
+    for found, kernel in sorted(
+        w4a16, key=lambda pair: (pair[0].format, not pair[0].bf16, pair[0].tokens, pair[0].fp32)
+    ):
+        lines.append(
+            f"| gemm_w4a16_{found.format} | 128x{found.tokens}x64 | {'bf16' if found.bf16 else 'fp16'} "
+            f"| {'fp32' if found.fp32 else 'bf16, fp16'} | {kernel.resources['REG']} | {stack(kernel)} "
+            f"| {tensor_instructions(kernel)} |"
+        )
     groups: dict[str, list[sass.Kernel]] = defaultdict(list)
     for kernel in kernels:
-        if not product(kernel.name):
+        if not product(kernel.name) and not w4a16_product(kernel.name):
             groups[function(kernel.name)].append(kernel)
     lines += ["", "| other kernels | forms | registers, at most | spilled bytes | static shared memory, at most |"]
     lines += ["|---|---|---|---|---|"]

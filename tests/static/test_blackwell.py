@@ -91,6 +91,30 @@ def test_wide_stores(image):
 
 
 @images
+def test_w4a16_on_tcgen05(image):
+    """Every product has its weights in tensor memory, where a store of fragments puts them, and the instruction
+    descriptor of its tile: 128 rows, tokens, types of operands, fp32 sums."""
+    if image == "sm120a":
+        pytest.skip("no tensor memory")
+    kernels = sass.kernels(installed.image_library(image))
+    found = [(which, kernel) for kernel in kernels if (which := kernel_table.w4a16_product(kernel.name))]
+    assert {(w.format, w.bf16) for w, _ in found} == {("nvfp4", True), ("nvfp4", False), ("mxfp4", True)}
+    assert {(w.tokens, w.fp32) for w, _ in found} == {(t, f) for t in (64, 128, 256) for f in (False, t < 256)}
+    for which, kernel in found:
+        products = kernel.all("UTCHMMA")
+        assert products, which
+        assert all(re.match(r"UTCHMMA tmem\[\w+\], gdesc\[\w+\], tmem\[", i.text) for i in products), products
+        assert kernel.all("STTM"), which
+        assert {i.opcode for i in kernel.all("STTM")} <= {"STTM.16dp128bit.x8", "STTM.x32"}, which
+        # Bits 24: rows / 16; 17: columns / 8; 10 and 7: bf16; 4: fp32 sums.
+        types = 0x480 if which.bf16 else 0
+        descriptor = 8 << 24 | which.tokens // 8 << 17 | types | 0x10
+        words = {int(word, 16) for i in kernel.code for word in re.findall(r" 0x([0-9a-f]+)\b", i.text)}
+        assert descriptor in words, (which, hex(descriptor))
+        assert descriptor ^ 0x480 not in words, which
+
+
+@images
 def test_quantising_uses_the_conversion_instruction(image):
     for kernel in sass.kernels(installed.image_library(image)):
         if "quantize_rows_kernel" in kernel.name or "rmsnorm_quantize_kernel" in kernel.name:
