@@ -70,7 +70,23 @@ CASES = {
     "scales too small": (lambda: prepared(scales=lambda b: b.swizzled()[:127]), ["scales has 508 bytes; 512"]),
     "linear for swizzled": (
         lambda: prepared(scales=lambda b: torch.from_numpy(b.scales)),
-        ["scales has 64 bytes; 512"],
+        ["scales has 64 bytes; 512", r"\(16, 4\) have the size of linear ones", 'pass scale_layout="linear"'],
+    ),
+    "flat linear for swizzled": (
+        lambda: prepared("mxfp4", scales=lambda b: torch.from_numpy(b.scales).reshape(-1)),
+        ["scales has 32 bytes; 512", r"\(32,\) have the size of linear ones", 'pass scale_layout="linear"'],
+    ),
+    "more linear rows for swizzled": (
+        lambda: prepared(scales=lambda b: torch.zeros(20, 4, dtype=U8)),
+        ["scales has 80 bytes; 512", 'pass scale_layout="linear"'],
+    ),
+    "linear array for swizzled": (
+        lambda: prepared(codes=lambda c: c.numpy(), scales=lambda b: b.scales),
+        ["scales has 64 bytes; 512", 'pass scale_layout="linear"'],
+    ),
+    "swizzled array for linear": (
+        lambda: prepared(layout="linear", codes=lambda c: c.numpy(), scales=lambda b: np.zeros((128, 8), np.uint8)),
+        [r"shape \(128, 8\)", 'leave out scale_layout="linear"'],
     ),
     "swizzled for linear": (
         lambda: prepared(layout="linear", codes=lambda c: c[:, :24], scales=lambda b: b.swizzled()),
@@ -198,6 +214,13 @@ def test_message(name):
     missing = [piece for piece in pieces if not re.search(piece, text)]
     assert not missing, f"the message lacks {missing}: {text}"
     assert text.endswith((".", ")")), f"not a sentence: {text}"
+
+
+def test_scales_of_no_layout_are_not_taken_for_linear_ones():
+    """Too small for either layout: the message does not send on to the other."""
+    with pytest.raises(ValueError, match="scales has 63 bytes; 512 are needed") as error:
+        prepared(scales=lambda b: torch.from_numpy(b.scales).reshape(-1)[:63])
+    assert "linear" not in str(error.value)
 
 
 def test_nothing_is_written_on_error():

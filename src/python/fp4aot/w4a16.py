@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
 from ._backend import LAYOUTS, Array, ScaleLayout, Tensor, argument_error, code, numpy_backend, torch_backend
+from ._loader import integer
+from ._w4a16_scales import refuse_negative, refused_swizzled
 
 Format = Literal["nvfp4", "mxfp4"]
 _VECTOR = {"nvfp4": 16, "mxfp4": 32}
@@ -36,8 +38,14 @@ class PreparedWeight(Generic[Array]):
 
     def __init__(self, data: Array, n: int, k: int, format: Format) -> None:
         """Wraps prepared bytes. To load saved ones use :meth:`from_state_dict`."""
-        if format not in _VECTOR:
+        if not isinstance(format, str) or format not in _VECTOR:
             raise ValueError(f"PreparedWeight: format is {format!r}; it must be 'nvfp4' or 'mxfp4'.")
+        n, k = integer("PreparedWeight", "n", n), integer("PreparedWeight", "k", k)
+        if n < 8 or n % 8 or k < _VECTOR[format] or k % _VECTOR[format]:
+            raise ValueError(
+                f"PreparedWeight: shape is ({n}, {k}); N is a positive multiple of 8 and K of {_VECTOR[format]} "
+                f"({format})."
+            )
         _check_kind(data)
         size = _prepared_bytes(format, n, k)
         if data.ndim != 1 or not str(data.dtype).endswith("uint8") or data.shape[0] != size:
@@ -87,13 +95,19 @@ class PreparedWeight(Generic[Array]):
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Array]) -> PreparedWeight[Array]:
-        """The inverse of :meth:`state_dict`. Data that is not 16-byte aligned (a mapped file) is copied."""
-        data = state["data"]
+        """The inverse of :meth:`state_dict`. Data that is strided or not 16-byte aligned (a mapped file) is copied."""
         try:
-            n, k = (operator.index(size) for size in state["shape"])
-        except (TypeError, ValueError):
+            data, shape = state["data"], state["shape"]
+        except (KeyError, TypeError):
+            given = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             raise ValueError(
-                f"PreparedWeight.from_state_dict: shape is {state['shape']!r}; it must be two integers, (N, K)."
+                f"PreparedWeight.from_state_dict: state is {given}; it must have 'data' and 'shape'."
+            ) from None
+        try:
+            n, k = (operator.index(size) for size in shape)
+        except (TypeError, ValueError, RuntimeError):  # the last from a tensor without values
+            raise ValueError(
+                f"PreparedWeight.from_state_dict: shape is {shape!r}; it must be two integers, (N, K)."
             ) from None
         formats: dict[int, Format] = {_prepared_bytes("nvfp4", n, k): "nvfp4", _prepared_bytes("mxfp4", n, k): "mxfp4"}
         _check_kind(data)
@@ -104,13 +118,7 @@ class PreparedWeight(Generic[Array]):
                 + " or ".join(f"{size} bytes ({format})" for size, format in formats.items())
                 + "."
             )
-        format = formats[size]
-        if n < 8 or n % 8 or k < _VECTOR[format] or k % _VECTOR[format]:
-            raise ValueError(
-                f"PreparedWeight.from_state_dict: shape is ({n}, {k}); N is a positive multiple of 8 and K of "
-                f"{_VECTOR[format]} ({format})."
-            )
-        return cls(_aligned(data), n, k, format)
+        return cls(_aligned(data), n, k, formats[size])
 
     def __repr__(self) -> str:
         data: Any = self.data
@@ -126,46 +134,14 @@ def _check_kind(data: object) -> None:
 
 
 def _aligned(data: Any) -> Any:
-    """``data``, or a copy of it, at a multiple of 16 bytes."""
+    """``data``, or a contiguous copy of it, at a multiple of 16 bytes."""
     if isinstance(data, Tensor):
+        data = data.contiguous()  # type: ignore[attr-defined]
         with contextlib.suppress(RuntimeError):  # a tensor without memory
-            if data.data_ptr() % 16:  # type: ignore[attr-defined]
-                return data.clone()  # type: ignore[attr-defined]
+            if data.data_ptr() % 16:
+                return data.clone()
         return data
-    return data.copy() if data.ctypes.data % 16 else data
-
-
-def _refuse_negative(op: str, b: Any, b_scales: Any, layout: int) -> None:
-    """Raises ValueError if an e4m3 scale has bit 7 set. Waits for the device."""
-    n, columns = b.shape[0], b.shape[1] * 2 // 16
-    tensors = isinstance(b, Tensor)
-    if layout == LAYOUTS["swizzled"]:
-        if tensors:
-            linear = torch_backend().unswizzle_scales(b_scales, n, columns, False)
-        else:
-            linear = numpy_backend(b).unswizzle_scales(b_scales, n, columns, None)
-    elif b_scales.ndim == 1:
-        linear = b_scales[: n * columns]
-    else:
-        linear = b_scales.reshape(-1, columns)[:n]
-    if tensors:
-        import torch
-
-        linear = linear.view(torch.uint8)
-    else:
-        linear = linear.view("uint8")
-    negative = linear >= 0x80
-    count = int(negative.sum())
-    if count:
-        flat = linear.reshape(-1)
-        where = negative.reshape(-1)
-        first = int((where.byte() if tensors else where).argmax())
-        row, block = divmod(first, columns)
-        raise ValueError(
-            f"{op}: b_scales has {count} e4m3 byte(s) with bit 7 set, which are no scales (NVFP4's are not negative), "
-            f"first 0x{int(flat[first]):02X} at row {row}, block {block} (K {16 * block}..{16 * block + 15}). Check "
-            f"that they are e4m3 scales in the layout {'swizzled' if layout == 0 else 'linear'!r}."
-        )
+    return data.copy() if data.ctypes.data % 16 or not data.flags.c_contiguous else data
 
 
 def prepare_w4a16_weights(
@@ -180,25 +156,40 @@ def prepare_w4a16_weights(
 
     The global scale of NVFP4 weights is not part of it: give ``alpha = 1 / global_scale`` to the product.
 
-    Raises ValueError if an NVFP4 scale byte has bit 7 set (finding out waits for the device).
+    Raises ValueError if an NVFP4 scale byte has bit 7 set (finding out waits for the device; where there are no values
+    to look at, as in torch.compile, such a scale becomes NaN). Scales in the other
+    layout are noticed by their shape, but not where both layouts have one: N a multiple of 128 and K of four blocks.
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     code({"nvfp4": 0, "mxfp4": 1}, "format", format)
     op = f"prepare_w4a16_{format}"
-    if not isinstance(b, Tensor):
-        data = _numpy_backend(b).prepare(op, b, b_scales, layout)
-    else:
-        try:
+    try:
+        if isinstance(b, Tensor):
             data = getattr(torch_backend(), op)(b, b_scales, layout, False)
-        except (RuntimeError, TypeError, IndexError, ValueError) as error:
-            raise argument_error(op, error, None, b=b, b_scales=b_scales) from None
-    if format == "nvfp4" and not _is_meta(b):
-        _refuse_negative("prepare_w4a16_weights", b, b_scales, layout)
+        else:
+            data = _numpy_backend(b).prepare(op, b, b_scales, layout)
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        better = argument_error(op, error, None, b=b, b_scales=b_scales) if isinstance(b, Tensor) else error
+        if better is error and isinstance(error, ValueError) and layout == LAYOUTS["swizzled"]:
+            better = refused_swizzled(error, b, b_scales, _VECTOR[format])
+        raise better from None
+    if format == "nvfp4" and _has_values(b_scales):
+        refuse_negative("prepare_w4a16_weights", b, b_scales, layout)
     return PreparedWeight(data, b.shape[0], b.shape[1] * 2, format)
 
 
-def _is_meta(b: Any) -> bool:
-    return isinstance(b, Tensor) and b.device.type == "meta"  # type: ignore[attr-defined]
+def _has_values(tensor: Any) -> bool:
+    """False for a tensor whose values nobody can look at: on a meta device, a fake one, one that is being traced."""
+    if not isinstance(tensor, Tensor):
+        return True
+    import torch
+
+    if torch.compiler.is_dynamo_compiling() or tensor.device.type == "meta":  # type: ignore[attr-defined]
+        return False
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+    return _get_current_dispatch_mode() is None and not isinstance(tensor, FakeTensor)
 
 
 def _weight_error(op: str, format: str, b: Any) -> Exception:
