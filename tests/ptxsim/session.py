@@ -51,6 +51,13 @@ def describe(finding: dict) -> str:
     )
 
 
+def told(findings: list[dict]) -> list[dict]:
+    """One of each check, and others up to five: how many a check has may depend on what ran first."""
+    first = {finding["check"]: finding for finding in reversed(findings)}
+    kinds = sorted(first.values(), key=findings.index)
+    return [*kinds, *[finding for finding in findings if finding not in kinds][: max(0, 5 - len(kinds))]]
+
+
 def bits_of(values: np.ndarray, dtype: str) -> np.ndarray:
     """float32 values that dtype can hold, as its bits."""
     values = np.ascontiguousarray(values, np.float32)
@@ -213,8 +220,8 @@ class Session:
             return
         findings, complaints = self.findings(), self.complaints()
         if findings or complaints:
-            lines = [describe(finding) for finding in findings[:5]]
-            lines += [f"... {len(findings)} findings"] if len(findings) > 5 else []
+            lines = [describe(finding) for finding in told(findings)]
+            lines += [f"... {len(findings)} findings"] if len(findings) > len(lines) else []
             raise SimulationError("\n".join([*lines, complaints]).strip(), findings)
 
     def findings(self) -> list[dict]:

@@ -9,6 +9,7 @@ import pytest
 from . import build
 from .gemm_problems import Chain, Gemm
 from .quantize_problems import Quantize
+from .session import told
 from .suite import Case
 from .w4a16_problems import W4a16, W4a16Chain
 from .worker import Worker
@@ -32,6 +33,13 @@ W4A16_WAVES = W4a16("gemm_w4a16_nvfp4", 200, 520, 96, only="^tcgen05_128x64$")  
 W4A16_SEGMENTS = W4a16("gemm_w4a16_nvfp4", 200, 520, 608, dtype="fp32", only="^tcgen05_128x64$")
 W4A16_TCGEN05_SPLIT = W4a16("gemm_w4a16_mxfp4", 70, 136, 352, "fp16", only="^tcgen05_128x64$")
 W4A16_TCGEN05_CHAIN = W4a16Chain("gemm_w4a16_nvfp4", 70, 136, 320, only="^tcgen05_128x64$")
+TILE = "w4a16_mma_sync_tile"
+W4A16_TILE, W4A16_BLOCKS = (
+    W4a16(op, 70, 264, 352, a_dtype, only="^mma_sync_128x128$")
+    for op, a_dtype in (("gemm_w4a16_nvfp4", "bf16"), ("gemm_w4a16_mxfp4", "fp16"))
+)
+W4A16_TILE_SHARES = W4a16("gemm_w4a16_nvfp4", 33, 136, 352, only="^mma_sync_128x64_cluster2$")
+W4A16_TILE_CHAIN = W4a16Chain("gemm_w4a16_nvfp4", 70, 136, 320, only="^mma_sync_128x64$")
 SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")
 
 
@@ -127,6 +135,19 @@ MUTATIONS = (
              r"sub\.f32\s+(?P<lo>%\w+), [^;]*;", r"mov.f32 \g<lo>, 0f00000000;", W4A16_TCGEN05_SPLIT, WRONG, TMEM),
     Mutation("W4A16 on tcgen05: does not wait for the launch before", "w4a16_tcgen05", NO_WAIT, ";",
              W4A16_TCGEN05_CHAIN, "pdl", TMEM),
+    Mutation("W4A16 in tiles: rows of the operand swapped", TILE, MMA_ROWS, SWAP_FIRST_TWO, W4A16_TILE, WRONG,
+             "sm120a"),
+    Mutation("W4A16 in tiles: scales of another block", TILE, access(r"ld\.shared\.u16"), flip_address_bit(2),
+             W4A16_TILE, WRONG, "sm120a"),
+    Mutation("W4A16 in tiles: activations of another row", TILE, access(r"ldmatrix\S*"),
+             flip_address_bit(128), W4A16_BLOCKS, WRONG, "sm120a"),
+    Mutation("W4A16 in tiles: no wait for mbarriers", TILE, TRY_WAIT, TRUE, W4A16_TILE, ".", "sm120a"),
+    Mutation("W4A16 in tiles: a warp reads results before all are there", TILE, r"bar\.warp\.sync[^;]*;", ";",
+             W4A16_TILE, "race", "sm120a"),
+    Mutation("W4A16 in tiles: all sums go to one CTA", TILE, r"(?P<head>mapa\S* %\w+, %\w+, )%\w+;",
+             r"\g<head>0;", W4A16_TILE_SHARES, ".", "sm120a"),
+    Mutation("W4A16 in tiles: does not wait for the launch before", TILE, NO_WAIT, ";", W4A16_TILE_CHAIN, "pdl",
+             "sm120a"),
     Mutation("block-scaled mma: rows of a fragment swapped", "gemm_mma_sync", MMA_ROWS, SWAP_FIRST_TWO, BLOCK_SCALED,
              WRONG, "sm120a"),
     Mutation("block-scaled mma: no wait for mbarriers", "gemm_mma_sync", TRY_WAIT, TRUE, BLOCK_SCALED, ".", "sm120a"),
@@ -164,7 +185,7 @@ def test_mutation_is_noticed(image, mutation, tmp_path):
     edited = mutate(image, mutation)
     assert edited, f"the PTX of {image} has no {mutation.pattern} in {mutation.kernel}: the mutation has to follow"
     folder = build.mutated_image(image, edited, tmp_path)
-    worker = Worker(image, folder)
+    worker = Worker(image, folder, threads=1)
     report = worker.run(mutation.problem)
     worker.close()
     assert report.error, "nothing was noticed"
@@ -175,3 +196,10 @@ def test_mutation_is_noticed(image, mutation, tmp_path):
 @pytest.mark.parametrize("case", dict.fromkeys(Case(image, m.problem) for image, m in CASES), ids=str)
 def test_without_a_mutation_nothing_is_noticed(results, case):
     results.check(case)
+
+
+def test_every_check_is_told():
+    """However many findings another check has, which may depend on what ran first."""
+    findings = [{"check": "uninitialised", "line": line} for line in range(9)] + [{"check": "pdl", "line": 1}]
+    assert [finding["check"] for finding in told(findings)] == ["uninitialised", "pdl", *["uninitialised"] * 3]
+    assert told(findings[:2]) == findings[:2]

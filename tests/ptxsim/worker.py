@@ -32,6 +32,7 @@ class Report:
     trace: str = ""  # where an exception came from
     findings: list[dict] = field(default_factory=list)
     outputs: dict[str, np.ndarray] = field(default_factory=dict)
+    ran: list[str] = field(default_factory=list)  # names of the outputs: of a product, its tactics
     counts: list[dict] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)  # mangled names
 
@@ -89,6 +90,7 @@ def run_problem(session, problem, keep_outputs: bool, completion: str, seed: int
     session.set_schedule(completion, seed)
     try:
         outputs = problem.run(session)
+        report.ran = list(outputs)
         if keep_outputs:
             report.outputs = outputs
         problem.check(outputs)
