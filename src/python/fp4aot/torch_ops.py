@@ -93,7 +93,8 @@ is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 # torch's own numbers of the dtypes (c10::ScalarType, fixed by its file formats): an op takes a microsecond less to read
 # an output dtype as a number than as a torch.dtype.
 _BFLOAT16 = 15
-_DTYPE_NUMBERS: dict[object, object] = {torch.bfloat16: _BFLOAT16, torch.float16: 5, torch.float32: 6}
+_HALVES: dict[object, object] = {torch.bfloat16: _BFLOAT16, torch.float16: 5}
+_DTYPE_NUMBERS: dict[object, object] = {**_HALVES, torch.float32: 6}
 
 
 class Traced:
@@ -103,6 +104,13 @@ class Traced:
     def dtype(dtype: object) -> object:
         """What to give for an output dtype."""
         return torch.bfloat16 if dtype is None else dtype
+
+    @staticmethod
+    def output_dtype(dtype: object, activations: object) -> object:
+        """The same of W4A16: None is the dtype of the activations (of one that is not allowed the op says so)."""
+        if dtype is None:
+            return activations if activations in _HALVES else torch.bfloat16
+        return dtype
 
 
 class Eager:
@@ -117,6 +125,11 @@ class Eager:
         if number is None:
             raise ValueError(f"dtype (out_dtype) is {dtype!r}; it must be torch.bfloat16, float16 or float32.")
         return number
+
+    @staticmethod
+    def output_dtype(dtype: object, activations: object) -> object:
+        """As above."""
+        return _HALVES.get(activations, _BFLOAT16) if dtype is None else Eager.dtype(dtype)
 
 
 # torch's public function looks at its argument's type first, which takes five times as long as the rest.

@@ -266,10 +266,7 @@ def _gemm(
     backend = torch_backend()
     try:
         if out is None:
-            given = tensor.dtype
-            if out_dtype is None and given.is_floating_point and given.itemsize == 2:
-                out_dtype = given  # of another a the op says what is wrong
-            dtype = backend.dtype(out_dtype)
+            dtype = backend.output_dtype(out_dtype, tensor.dtype)
             return getattr(backend, op)(a, b.data, b.n, b.k, dtype, alpha, bias, tactic, pdl)  # type: ignore[no-any-return]
         getattr(backend, op + "_out")(out, a, b.data, b.n, b.k, alpha, bias, tactic, pdl)
         return out

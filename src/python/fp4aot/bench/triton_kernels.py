@@ -41,7 +41,8 @@ def empty() -> None:
 
 def readers(size: int) -> dict[str, Call]:
     """Launches that read ``size`` bytes, a block a CTA of several sizes or persistent ones, by name."""
-    data = torch.randint(0, 1 << 30, (size // 4,), dtype=torch.int32, device="cuda")
+    words = -(-size // 64) * 16  # Triton loads 16 bytes a thread only where it knows a multiple of 16
+    data = torch.randint(0, 1 << 30, (words,), dtype=torch.int32, device="cuda")
     sink = torch.zeros(1, dtype=torch.int32, device="cuda")
     words, processors = (
         data.numel(),
