@@ -28,7 +28,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "abi")]
 
 import reference  # noqa: E402  (through the line above)
 
-from ptxsim import build, gemm_problems, problems, quantize_problems, w4a16_problems  # noqa: E402  (through the line above)
+from ptxsim import build, estimate, gemm_problems, problems, quantize_problems, w4a16_problems  # noqa: E402  (through the line above)
 from ptxsim.session import DTYPES  # noqa: E402
 from ptxsim.worker import Report, Worker  # noqa: E402
 
@@ -186,6 +186,10 @@ def main(words: list[str]) -> int:
         running.print_help()
         return 0
     problem = parse_problem(options.op, rest)
+    if why := estimate.objection(problem):
+        raise SystemExit(f"python -m tests.ptxsim: {why}")
+    if why := estimate.warning(problem):
+        print(f"python -m tests.ptxsim: {why}", file=sys.stderr)
     return run(options.image, problem, options.ptx, options.completion, options.schedule_seed)
 
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from . import build
+from . import build, estimate
+from .gemm_problems import Gemm
+from .quantize_problems import Quantize
 
 pytestmark = pytest.mark.ptxsim
 
@@ -69,6 +72,9 @@ REFUSED = {
     "rows": ((*QUANTIZE, "--rows", "0"), ["--rows", ">= 1"]),
     "gap": ((*GEMM, "--a-gap", "-16"), ["--a-gap", "-16"]),
     "seed": ((*GEMM, "--seed", "-3"), ["--seed", "-3"]),
+    "memory": ((*QUANTIZE, "--rows", str(2**50)), ["2.15e+09 GiB of memory", "smaller sizes"]),
+    "memory of a product": ((*GEMM, "--n", str(2**40)), ["GiB of memory", "smaller sizes"]),
+    "memory of gaps": ((*GEMM, "--d-gap", str(2**40)), ["GiB of memory", "smaller sizes"]),
     "a field that is missing": (GEMM[:-4], ["--k"]),
     "a field of another op": ((*GEMM, "--rows", "3"), ["unrecognized", "--rows"]),
     "op": (("--op", "nope"), ["--op", "nope", "gemm_nvfp4"]),
@@ -94,7 +100,6 @@ WRONG = {
     "n": ((*GEMM, "--n", "7"), ["n = 7", "multiple of 8"]),
     "gap": ((*GEMM, "--a-gap", "3"), ["a_stride", "multiple of 16"]),
     "no tactic is chosen": ((*GEMM[:-2], "--only", "nothing"), ["no kernel was launched"]),
-    "memory": ((*QUANTIZE, "--rows", str(2**50)), ["emory"]),
 }
 
 
@@ -107,6 +112,15 @@ def test_problems_that_the_library_refuses(image, what):
     assert result["right"] is False
     for piece in pieces:
         assert piece in result["error"]
+
+
+def test_estimates():
+    """Nothing to say of small problems; minutes of large ones."""
+    small, large = Gemm("gemm_nvfp4", 33, 272, 352), Gemm("gemm_nvfp4", 4096, 4096, 4096)
+    assert estimate.objection(small) == estimate.objection(large) == ""
+    assert estimate.warning(small) == ""
+    assert re.search(r"about [\d.]+ minutes .*for each tactic", estimate.warning(large))
+    assert estimate.warning(Quantize("quantize_nvfp4", 100_000, 4096)).endswith("minutes of a core")
 
 
 def test_ptx_that_cannot_be_read(image, tmp_path):
