@@ -56,7 +56,8 @@ def test_plain_timer_times_the_call():
     assert calls == [1]
     times = timing.PlainTimer().turn({"a": prepared, "b": lambda: sum(range(200_000))})
     assert calls == [1, 1]
-    assert times["b"] > times["a"] > 0
+    assert times["b"] > 100
+    assert times["a"] > 0
 
 
 def test_graph_timer_reads_the_flush_buffer_right_before_each_replay(monkeypatch):
@@ -72,6 +73,29 @@ def test_graph_timer_reads_the_flush_buffer_right_before_each_replay(monkeypatch
     times = timer.turn(prepared)
     assert fake.log == ["flush", "record", "replay", "record"] * 2 + ["synchronize"]
     assert times == {"a": pytest.approx(12.0), "b": pytest.approx(7.5)}
+
+
+def test_extremes():
+    def row(format, n, m, floor, cublas):
+        floor = None if floor is None else {"ratio": floor}
+        return {"format": format, "n": n, "k": 64, "m": m, "floor": floor, "peers": {"cuBLAS bf16": {"ratio": cublas}}}
+
+    rows = [
+        row("nvfp4", 8, 16, 1.4, 2.0),
+        row("nvfp4", 16, 1, 1.5, 2.1),
+        row("nvfp4", 16, 32, 2.0, 0.94),
+        row("mxfp4", 8, 1024, None, 0.97),
+        row("mxfp4", 16, 4096, None, 0.9),
+    ]
+    rows[0] |= {"us": 12.0, "tactics": {"a": 10.0, "b": 12.0}}
+    rows[1] |= {"us": 12.0, "tactics": {"b": 12.0}}
+    assert tables.extremes(rows) == [
+        "nvfp4 M 1 to 16: read at most 1.50x (N 16 K 64 M 1), cuBLAS bf16 at least 2.00x (N 8 K 64 M 16), "
+        "default at most 1.20x the best tactic (N 8 K 64 M 16)",
+        "nvfp4 M 32 to 32: read at most 2.00x (N 16 K 64 M 32), cuBLAS bf16 at least 0.94x (N 16 K 64 M 32)",
+        "mxfp4 M 1024 to 4096: cuBLAS bf16 at least 0.90x (N 16 K 64 M 4096)",
+    ]
+    assert tables.extremes([]) == []
 
 
 def test_markdown():

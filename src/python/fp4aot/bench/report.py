@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import runtime, torch_ops
 from .options import Plan
-from .tables import markdown_tables, row_line
+from .tables import extremes, markdown_tables, row_line
 
 if TYPE_CHECKING:
     from .machines import Machine
@@ -105,6 +105,9 @@ class Output:
         """``state``: "finished", "stopped" or "failed"."""
         self._state = state
         self._write()
+        if self.plan.suite != "host" and self.rows:
+            print("\nWorst ratios (a peer's time over ours, ours over the read):")
+            print("\n".join(extremes(self.rows)), flush=True)
         if self.plan.markdown == "-" and self.rows:
             print("\n" + self._markdown(), flush=True)
         print(f"\n{len(self.rows)} results, {time.perf_counter() - self._start:.0f} s, {state}", flush=True)

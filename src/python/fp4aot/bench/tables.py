@@ -32,6 +32,37 @@ def row_line(suite: str, row: Mapping[str, Any]) -> str:
     return line
 
 
+_BANDS = ((1, 16), (17, 128), (129, 512), (513, 1 << 40))  # of M: what the aims are set for
+
+
+def extremes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line a format and band of M: the worst ratio to the reader, each peer and the best tactic, and where."""
+    lines = []
+    for format in dict.fromkeys(row["format"] for row in rows):
+        for low, high in _BANDS:
+            band = [row for row in rows if row["format"] == format and low <= row["m"] <= high]
+            found = []
+            with_floor = [row for row in band if row["floor"] is not None]
+            if with_floor:
+                worst = max(with_floor, key=lambda row: row["floor"]["ratio"])
+                found.append(f"read at most {worst['floor']['ratio']:.2f}x ({_place(worst)})")
+            for name in dict.fromkeys(name for row in band for name in row["peers"]):
+                worst = min((row for row in band if name in row["peers"]), key=lambda row: row["peers"][name]["ratio"])
+                found.append(f"{name} at least {worst['peers'][name]['ratio']:.2f}x ({_place(worst)})")
+            ranked = [(row["us"] / next(iter(row["tactics"].values())), row) for row in band if row.get("tactics")]
+            if ranked:
+                ratio, worst = max(ranked, key=lambda item: item[0])
+                found.append(f"default at most {ratio:.2f}x the best tactic ({_place(worst)})")
+            if found:
+                given = sorted(row["m"] for row in band)
+                lines.append(f"{format} M {given[0]} to {given[-1]}: {', '.join(found)}")
+    return lines
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return f"N {row['n']} K {row['k']} M {row['m']}"
+
+
 def _cell(row: Mapping[str, Any] | None, peers: Sequence[str], floor: bool) -> str:
     if row is None:
         return ""
