@@ -142,8 +142,6 @@ MUTATIONS = (
     Mutation("W4A16 in tiles: activations of another row", TILE, access(r"ldmatrix\S*"),
              flip_address_bit(128), W4A16_BLOCKS, WRONG, "sm120a"),
     Mutation("W4A16 in tiles: no wait for mbarriers", TILE, TRY_WAIT, TRUE, W4A16_TILE, ".", "sm120a"),
-    Mutation("W4A16 in tiles: a warp reads results before all are there", TILE, r"bar\.warp\.sync[^;]*;", ";",
-             W4A16_TILE, "race", "sm120a"),
     Mutation("W4A16 in tiles: all sums go to one CTA", TILE, r"(?P<head>mapa\S* %\w+, %\w+, )%\w+;",
              r"\g<head>0;", W4A16_TILE_SHARES, ".", "sm120a"),
     Mutation("W4A16 in tiles: does not wait for the launch before", TILE, NO_WAIT, ";", W4A16_TILE_CHAIN, "pdl",

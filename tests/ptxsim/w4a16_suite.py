@@ -32,7 +32,7 @@ KERNELS = (
         some="mma_sync_(16x8_cluster[14]|32x16_cluster2|32x32_cluster8)$",
         fp32="mma_sync_(16x8|32x16|32x32)_cluster2$",
         chains="mma_sync_16x8_cluster4$",
-        shapes=((12, 320, 2112, "mma_sync_.*_cluster[12]$"),),
+        shapes=((12, 320, 2112, "mma_sync_(16|32)x.*_cluster[12]$"),),
     ),
     Kernel(
         some="wgmma_128x(64|192_cut|256)$",
@@ -48,6 +48,17 @@ KERNELS = (
             (300, 520, 192, "tcgen05_128x(64|256)$"),
             (260, 264, 96, "tcgen05_.*_along_n$"),
             (70, 136, 1088, "tcgen05_128x64$"),
+        ),
+    ),
+    Kernel(
+        some="mma_sync_(256x128|128x128_along_n|128x64|128x64_cluster4)$",
+        fp32="mma_sync_(128x128|128x64_cluster2)$",
+        chains="mma_sync_128x64_cluster4$",
+        shapes=(
+            (300, 520, 192, "mma_sync_(256x128|128x64_along_n)$"),  # more tiles than CTAs
+            (150, 136, 608, "mma_sync_(256x128|128x128)$"),  # rings filled anew; two tiles of tokens
+            (1090, 136, 32, "mma_sync_128x64$"),  # more tiles along m than a group has, and along n
+            (20, 2184, 32, "mma_sync_128x64_along_n$"),
         ),
     ),
     Kernel(

@@ -23,7 +23,7 @@ import sass  # noqa: E402
 
 DOCUMENT = TESTS.parent / "docs" / "kernels.md"
 IMAGES = ("sm100a", "sm103a", "sm120a")
-TENSOR = ("UTCOMMA", "UTCQMMA", "UTCHMMA", "OMMA", "QMMA")
+TENSOR = ("UTCOMMA", "UTCQMMA", "UTCHMMA", "OMMA", "QMMA", "HMMA")
 OUTPUTS = {"13__nv_bfloat16": "bf16", "6__half": "fp16", "f": "fp32"}
 STORES = {"0": "elements", "1": "TMA", "2": "32 bytes"}
 _FORMAT = r"LNS_6FormatE(?P<format>[01])E"
@@ -38,6 +38,10 @@ _MMA_SYNC = re.compile(
 
 _W4A16_TCGEN05 = re.compile(
     rf"w4a16_tcgen05_kernel\S*W4a16Tcgen05ConfigI{_FORMAT}Lb(?P<bf16>[01])ELi(?P<tokens>\d+)ELb(?P<fp32>[01])E"
+)
+_W4A16_TILE = re.compile(
+    rf"w4a16_mma_sync_tile_kernel\S*W4a16TileConfigI{_FORMAT}Lb(?P<bf16>[01])ELi(?P<row_tiles>\d+)ELi(?P<tokens>\d+)E"
+    r"Lb(?P<fp32>[01])E"
 )
 
 
@@ -79,20 +83,28 @@ def product(name: str) -> Product | None:
 
 @dataclass
 class W4a16Product:
-    """A kernel of gemm_w4a16_* on tcgen05, from its mangled name."""
+    """A kernel of gemm_w4a16_* in tiles, from its mangled name."""
 
     format: str
     bf16: bool  # operands, else fp16
+    rows: int  # of weights
     tokens: int
-    fp32: bool  # results, else bf16 and fp16
+    fp32: bool  # has what fp32 results need
+
+    @property
+    def blocks(self) -> bool:
+        """Scales go to the sums of blocks, which serves any results."""
+        return self.format == "mxfp4" and not self.bf16
 
 
 def w4a16_product(name: str) -> W4a16Product | None:
-    found = _W4A16_TCGEN05.search(name)
-    if not found:
-        return None
-    format = "mxfp4" if found["format"] == "1" else "nvfp4"
-    return W4a16Product(format, found["bf16"] == "1", int(found["tokens"]), found["fp32"] == "1")
+    for pattern in (_W4A16_TCGEN05, _W4A16_TILE):
+        if found := pattern.search(name):
+            part = found.groupdict()
+            format = "mxfp4" if part["format"] == "1" else "nvfp4"
+            rows = 8 * 16 * int(part.get("row_tiles") or 1)
+            return W4a16Product(format, part["bf16"] == "1", rows, int(part["tokens"]), part["fp32"] == "1")
+    return None
 
 
 def tensor_instructions(kernel: sass.Kernel) -> str:
@@ -132,15 +144,16 @@ def section(image: str, kernels: list[sass.Kernel]) -> list[str]:
     if w4a16:
         lines += [
             "",
-            "| product on tcgen05 | tile | operands | D | registers | spilled bytes | tensor instructions |",
+            "| product in tiles | tile | operands | D | registers | spilled bytes | tensor instructions |",
             "|---|---|---|---|---|---|---|",
         ]
     for found, kernel in sorted(
-        w4a16, key=lambda pair: (pair[0].format, not pair[0].bf16, pair[0].tokens, pair[0].fp32)
+        w4a16, key=lambda pair: (pair[0].format, not pair[0].bf16, pair[0].rows, pair[0].tokens, pair[0].fp32)
     ):
+        results = "all" if found.blocks else "fp32" if found.fp32 else "bf16, fp16"
         lines.append(
-            f"| gemm_w4a16_{found.format} | 128x{found.tokens}x64 | {'bf16' if found.bf16 else 'fp16'} "
-            f"| {'fp32' if found.fp32 else 'bf16, fp16'} | {kernel.resources['REG']} | {stack(kernel)} "
+            f"| gemm_w4a16_{found.format} | {found.rows}x{found.tokens}x64 | {'bf16' if found.bf16 else 'fp16'} "
+            f"| {results} | {kernel.resources['REG']} | {stack(kernel)} "
             f"| {tensor_instructions(kernel)} |"
         )
     groups: dict[str, list[sass.Kernel]] = defaultdict(list)

@@ -115,6 +115,34 @@ def test_w4a16_on_tcgen05(image):
 
 
 @images
+def test_w4a16_in_tiles_on_mma_sync(image):
+    """Products have the right operands and as many instructions as their tiles; all that they multiply comes by tensor
+    maps; products claim registers; and nothing is called: the compiler calls for copies to another CTA's memory."""
+    if image != "sm120a":
+        pytest.skip("other images have tcgen05 for many rows")
+    kernels = sass.kernels(installed.image_library(image))
+    w4a16 = [kernel for kernel in kernels if "w4a16" in kernel.name]
+    assert not [kernel.name for kernel in w4a16 if kernel.all("CALL")]
+    found = [(which, kernel) for kernel in w4a16 if (which := kernel_table.w4a16_product(kernel.name))]
+    whole = {(rows, tokens, fp32) for rows, tokens in ((256, 128), (128, 128), (128, 64)) for fp32 in (False, True)}
+    whole.remove((256, 128, True))
+    for format, bf16 in ((f, t) for f in ("nvfp4", "mxfp4") for t in (True, False)):
+        blocks = format == "mxfp4" and not bf16
+        of_type = {(w.rows, w.tokens, w.fp32) for w, _ in found if (w.format, w.bf16) == (format, bf16)}
+        assert of_type == {t for t in whole if not (blocks and t[2])}, (format, bf16)
+    for which, kernel in found:
+        products = {i.opcode for i in kernel.all("HMMA")}
+        assert products == {"HMMA.16816.F32.BF16" if which.bf16 else "HMMA.16816.F32"}, (which, products)
+        # A warp has an eighth of the rows: products of 16 rows, 8 tokens and 16 k, for a loop of 64 k or a block of 32.
+        steps = 2 if which.blocks else 4
+        assert len(kernel.all("HMMA")) == which.rows // 128 * which.tokens // 8 * steps, which
+        assert len(kernel.all("UTMALDG")) == 2, which
+        assert not kernel.all("LDGSTS", "UBLKCP"), which
+        assert bool(kernel.all("LDSM")) == which.blocks, which
+        assert [i for i in kernel.all("USETMAXREG") if "ALLOC" in i.opcode and "0xf0" in i.text], which
+
+
+@images
 def test_quantising_uses_the_conversion_instruction(image):
     for kernel in sass.kernels(installed.image_library(image)):
         if "quantize_rows_kernel" in kernel.name or "rmsnorm_quantize_kernel" in kernel.name:

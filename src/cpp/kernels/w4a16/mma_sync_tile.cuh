@@ -67,12 +67,12 @@ struct W4a16TileShare {
 
 template <class Config>
 __device__ __forceinline__ W4a16TileStart w4a16_tile_start(W4a16TileArgs const& args, int tile) {
-  int const inner_tiles = args.n_major ? args.n_tiles : args.m_tiles;
-  int const group_tiles = kW4a16TileGroup * (args.n_major ? args.m_tiles : args.n_tiles);
+  int const inner_tiles = args.along_n ? args.n_tiles : args.m_tiles;
+  int const group_tiles = kW4a16TileGroup * (args.along_n ? args.m_tiles : args.n_tiles);
   int const group = tile / group_tiles, within = tile - group * group_tiles;
   int const width = min(kW4a16TileGroup, inner_tiles - group * kW4a16TileGroup);
   int const outer = within / width, inner = group * kW4a16TileGroup + within - outer * width;
-  return {(args.n_major ? outer : inner) * Config::kTokens, (args.n_major ? inner : outer) * Config::kRows};
+  return {(args.along_n ? outer : inner) * Config::kTokens, (args.along_n ? inner : outer) * Config::kRows};
 }
 
 // Starts all copies of the CTA's tiles. One thread.
@@ -175,8 +175,8 @@ __device__ __forceinline__ void multiply_tokens(uint32_t const (&operand)[Config
 template <class Config>
 __device__ __forceinline__ void multiply_blocks(uint32_t weights, uint32_t activations,
                                                 W4a16TilePlace<Config> const& place, W4a16TileSums<Config>& sum) {
-#pragma unroll
-  for (int block = 0; block < 2; ++block) {
+#pragma unroll 1
+  for (int block = 0; block < 2; ++block) {  // both at once would take too many registers
     uint32_t operand[Config::kRowTiles][2][4];
     float scale[Config::kRowTiles][2];
 #pragma unroll

@@ -18,11 +18,11 @@ struct W4a16TileArgs : GemmArgs {
   CUtensorMap
       b_map;  // prepared weights, [row tile][bytes of its k tiles / 8]; boxes of a k tile x the tile's row tiles
   int32_t m_tiles, n_tiles, tiles, k_tiles;
-  int32_t n_major;       // tiles in groups of neighbours along n, else along m
+  int32_t along_n;       // tiles in groups of neighbours along n, else along m
   int32_t cluster_log2;  // CTAs of a cluster: they share k
 };
 
-// Tiles of a group, along the dimension that n_major names: CTAs that run together share weights and activations.
+// Tiles of a group, along the dimension that along_n names: CTAs that run together share weights and activations.
 constexpr int kW4a16TileGroup = 16;
 
 struct W4a16TileStart {
@@ -42,7 +42,7 @@ struct W4a16TileConfig {
   static constexpr int kProducerThreads = 128;
   static constexpr int kThreads = kProducerThreads + 32 * kWarps;
   // setmaxnreg moves registers between the roles, within what the launch gave the CTA.
-  static constexpr int kConsumerRegisters = 232, kProducerRegisters = 40;
+  static constexpr int kConsumerRegisters = 240, kProducerRegisters = 24;
   static_assert(kWarps / 4 * kConsumerRegisters + kProducerRegisters <= kThreads / 128 * (65536 / kThreads / 8 * 8));
   static constexpr int kRows = kWarps * kRowTiles * kW4a16TileRows;
   static_assert(kTokens % 16 == 0 && kTokens <= 256);

@@ -43,7 +43,7 @@ fp4aot_status launch_w4a16_tile(fp4aot_gemm_w4a16_params const& p, LaunchTarget 
   args.n_tiles = (args.n + Config::kRows - 1) / Config::kRows;
   args.tiles = args.m_tiles * args.n_tiles;
   args.k_tiles = static_cast<int32_t>(w4a16_k_tiles(p.k));
-  args.n_major = tactic.n_major;
+  args.along_n = tactic.along_n;
   args.cluster_log2 = tactic.cluster_log2;
 
   CUresult maps = encode_rows(&args.a_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.a, p.m, p.k, a_row * 2, Config::kTokens,

@@ -28,13 +28,13 @@ constexpr int kW4a16TileShapeCount = 3;
 struct W4a16TileTactic {
   char const* name;
   int shape;         // of kW4a16TileShapes
-  bool n_major;      // raster order
+  bool along_n;      // raster order
   int cluster_log2;  // CTAs that share k
 };
 constexpr W4a16TileTactic kW4a16TileTactics[] = {
-    {"mma_sync_256x128", 0, false, 0},         {"mma_sync_256x128_nmajor", 0, true, 0},
-    {"mma_sync_128x128", 1, false, 0},         {"mma_sync_128x128_nmajor", 1, true, 0},
-    {"mma_sync_128x64", 2, false, 0},          {"mma_sync_128x64_nmajor", 2, true, 0},
+    {"mma_sync_256x128", 0, false, 0},         {"mma_sync_256x128_along_n", 0, true, 0},
+    {"mma_sync_128x128", 1, false, 0},         {"mma_sync_128x128_along_n", 1, true, 0},
+    {"mma_sync_128x64", 2, false, 0},          {"mma_sync_128x64_along_n", 2, true, 0},
     {"mma_sync_128x64_cluster2", 2, false, 1}, {"mma_sync_128x64_cluster4", 2, false, 2},
 };
 constexpr int kW4a16TileTacticCount = 8;
@@ -73,8 +73,8 @@ constexpr int64_t w4a16_tile_cost(fp4aot_gemm_w4a16_params const& p, Format form
   int64_t const products = waves * (divide_up(k_tiles, int64_t{1} << t.cluster_log2) * shape.k_tile + kW4a16TileFixed);
   // A group of tiles keeps one operand in L2 while the other passes by.
   int64_t const weights =
-      n / kW4a16TileRows * w4a16_tile_bytes(format) * (t.n_major ? 1 : divide_up(m_tiles, kW4a16TileGroup));
-  int64_t const activations = m * kW4a16TileK * 2 * (t.n_major ? divide_up(n_tiles, kW4a16TileGroup) : 1);
+      n / kW4a16TileRows * w4a16_tile_bytes(format) * (t.along_n ? 1 : divide_up(m_tiles, kW4a16TileGroup));
+  int64_t const activations = m * kW4a16TileK * 2 * (t.along_n ? divide_up(n_tiles, kW4a16TileGroup) : 1);
   int64_t const memory = (weights + activations) * k_tiles / kW4a16TileBandwidth;
   int64_t const cost = std::max(products, memory) + std::min(products, memory) / 16;
   return kW4a16TileLaunch + (t.cluster_log2 > 0 ? kW4a16TileShare : 0) + scale * cost;
