@@ -56,8 +56,8 @@ fp4aot_status launch_split_activations(fp4aot_gemm_w4a16_params const& p, Launch
 
 // One launch: p.m and p.n at most kMaxLaunchM and kMaxLaunchN.
 template <class Config>
-fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, bool along_n, bool split,
-                             int sms) {
+fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, Tcgen05Tactic const& tactic,
+                             bool split, int sms) {
   W4a16Tcgen05Args args = {};
   args.alpha = p.alpha;
   args.bias = p.bias;
@@ -70,7 +70,8 @@ fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget con
   args.n_tiles = static_cast<int32_t>((p.n + kTcgen05Rows - 1) / kTcgen05Rows);
   args.d_dtype = p.d_dtype;
   args.bias_dtype = p.bias_dtype;
-  args.along_n = along_n;
+  args.cluster_log2 = tactic.cluster_log2;
+  args.along_n = tactic.along_n;
   args.split = split;
 
   // A single row's stride may be anything.
@@ -92,7 +93,7 @@ fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget con
   }
   if constexpr (!Config::kFp32) {
     int64_t const row_bytes = (p.m > 1 ? p.d_stride : p.n) * 2;
-    args.staged = rows_aligned(p.d, row_bytes, 16) && row_bytes < kMaxTensorMapStride;
+    args.staged = tactic.cluster_log2 == 0 && rows_aligned(p.d, row_bytes, 16) && row_bytes < kMaxTensorMapStride;
     if (maps == CUDA_SUCCESS && args.staged) {
       maps = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, p.d, p.m, p.n, row_bytes, Config::kStagingTokens,
                          64, CU_TENSOR_MAP_SWIZZLE_128B);
@@ -100,13 +101,29 @@ fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget con
   }
   if (maps != CUDA_SUCCESS)
     return gemm_failed(target.message, target.op, "cuTensorMapEncodeTiled", maps, "sizes or strides too large");
-  unsigned const ctas = static_cast<unsigned>(std::min(int64_t{args.m_tiles} * args.n_tiles, int64_t{sms}));
-  return launch(target, reinterpret_cast<void const*>(w4a16_tcgen05_kernel<Config>), dim3(ctas), Config::kThreads, args,
-                Config::kSharedBytes);
+
+  int64_t const tiles = int64_t{args.m_tiles} * args.n_tiles;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {1u << tactic.cluster_log2, 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(
+      static_cast<unsigned>(tactic.cluster_log2 > 0 ? tiles << tactic.cluster_log2 : std::min(tiles, int64_t{sms})));
+  config.blockDim = dim3(Config::kThreads);
+  config.dynamicSmemBytes = Config::kSharedBytes;
+  config.stream = static_cast<cudaStream_t>(target.stream);
+  config.attrs = attributes;
+  config.numAttrs = target.flags & FP4AOT_FLAG_PDL ? 2 : 1;
+  cudaError_t const error = cudaLaunchKernelEx(&config, w4a16_tcgen05_kernel<Config>, args);
+  if (error == cudaSuccess) return FP4AOT_OK;
+  return launch_failed(target, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
 }
 
 template <class Config>
-fp4aot_status run_tcgen05(fp4aot_gemm_w4a16_params const& p, char const* op, bool along_n, int sms, Message* message) {
+fp4aot_status run_tcgen05(fp4aot_gemm_w4a16_params const& p, char const* op, Tcgen05Tactic const& tactic, int sms,
+                          Message* message) {
   cudaError_t const error = prepare_tcgen05<Config>(p.device.index);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
   if (tensor_map_encode() == nullptr)
@@ -132,7 +149,7 @@ fp4aot_status run_tcgen05(fp4aot_gemm_w4a16_params const& p, char const* op, boo
       part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
       if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
       part.d = static_cast<uint8_t*>(rows.d) + n0 * element_bytes(p.d_dtype);
-      fp4aot_status const status = launch_tcgen05<Config>(part, target, along_n, split, sms);
+      fp4aot_status const status = launch_tcgen05<Config>(part, target, tactic, split, sms);
       if (status != FP4AOT_OK) return status;
       target.flags |= FP4AOT_FLAG_PDL;
     }

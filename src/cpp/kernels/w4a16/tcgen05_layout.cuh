@@ -48,27 +48,31 @@ struct W4a16Tcgen05Config {
   static_assert(kOperands >= 4);
 
   // Rings in shared memory: units of activations, 64 values (128 bytes) a token, swizzled; slots of prepared weights.
-  static constexpr int kUnits = kTokens == 256 ? 5 : kTokens == 128 ? 8 : 12;
-  static constexpr int kSlots = kTokens == 256 ? 3 : kTokens == 128 ? 6 : 8;
+  static constexpr int kUnits = kTokens == 256 ? 5 : kTokens == 128 ? 7 : 12;
+  static constexpr int kSlots = kTokens == 256 ? 3 : kTokens == 128 ? 5 : 8;
   static constexpr int kUnitBytes = kTokens * 128;
   static constexpr int kTileBytes = w4a16_tile_bytes(kFormat);
   static constexpr int kRowTileBytes = kTcgen05SlotTiles * kTileBytes;  // of a row tile, in a slot
   static constexpr int kRowTiles = kTcgen05Rows / kW4a16TileRows;
   static constexpr int kSlotBytes = kRowTiles * kRowTileBytes;
   static constexpr int kElementBytes = 8;  // of the weights' tensor map
-  static constexpr int kBoxColumns = kRowTileBytes / kElementBytes;
+  static constexpr int kTileColumns = kTileBytes / kElementBytes, kBoxColumns = kTcgen05SlotTiles * kTileColumns;
   static_assert(kBoxColumns <= 256 && kRowTileBytes % 16 == 0);
 
   // Results on their way to global memory: of 64 tokens, two buffers of two boxes of 64 weight rows.
   static constexpr int kStagingTokens = 64, kStagingBoxBytes = kStagingTokens * 128;
   static constexpr int kStagingBytes = 2 * kStagingBoxBytes, kStagings = kFp32 ? 0 : 2;
+  // Instead, with CTAs that share k: fp32 sums of all CTAs of the cluster, for the tokens whose results are this one's.
+  static constexpr bool kClusters = kTokens <= 128;
+  static constexpr int kExchangeBytes = kClusters ? kTokens * kTcgen05Rows * 4 : 0;
 
   // Offsets from a multiple of 1024.
   static constexpr int kUnitOffset = 0;
   static constexpr int kStagingOffset = kUnitOffset + kUnits * kUnitBytes;
-  static constexpr int kSlotOffset = kStagingOffset + kStagings * kStagingBytes;
+  static constexpr int kSlotOffset =
+      kStagingOffset + (kExchangeBytes > kStagings * kStagingBytes ? kExchangeBytes : kStagings * kStagingBytes);
   static constexpr int kBarrierOffset = kSlotOffset + kSlots * kSlotBytes;
-  static constexpr int kBarriers = 2 * (kUnits + kSlots + kOperands + kAccumulators);
+  static constexpr int kBarriers = 2 * (kUnits + kSlots + kOperands + kAccumulators) + 1;
   static constexpr int kTmemOffset = kBarrierOffset + 8 * kBarriers;
   static_assert(kUnitBytes % 1024 == 0 && kStagingOffset % 1024 == 0 && kStagingBoxBytes % 1024 == 0,
                 "the 128-byte swizzle repeats every 1024 bytes");
@@ -90,6 +94,7 @@ struct W4a16Tcgen05Args {
   int32_t k_tiles;
   int32_t m_tiles, n_tiles;
   int32_t d_dtype, bias_dtype;
+  int32_t cluster_log2;  // CTAs of a cluster, which share the k of a tile; each cluster then has one tile
   bool along_n;  // CTAs take neighbouring tiles along n, with the same tokens; else along m, with the same weights
   bool split;    // activations as split_activations.cuh leaves them: two units for each k tile
   bool staged;   // results go through shared memory and d_map

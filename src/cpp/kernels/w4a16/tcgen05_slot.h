@@ -30,8 +30,8 @@ struct W4a16WithTcgen05 {
   // Two CTAs a multiprocessor: of the mma.sync kernel, or of the next one in a chain.
   static constexpr W4a16Device device(int sms) { return {sms, 228 * 1024, 110 * 1024}; }
 
-  static constexpr int kOthers = kTcgen05Tactics;
-  static char const* other_name(int tactic) { return kTcgen05Names[tactic]; }
+  static constexpr int kOthers = kTcgen05TacticCount;
+  static char const* other_name(int tactic) { return kTcgen05Tactics[tactic].name; }
   static bool other_valid(Params const& p, int tactic) { return tcgen05_valid(p, tactic); }
   static int64_t other_cost(Params const& p, int tactic, int sms) { return tcgen05_cost(p, kFormat, tactic, sms); }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {

@@ -27,8 +27,8 @@ template <Format kFormat, bool kBf16>
 fp4aot_status W4a16Tcgen05Unit<kFormat, kBf16>::launch(fp4aot_gemm_w4a16_params const& p, int tactic, int sms,
                                                        Message* message) {
   constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_w4a16_nvfp4" : "gemm_w4a16_mxfp4";
-  return with_tcgen05<kFormat, kBf16>(tactic / 2, p.d_dtype == FP4AOT_FP32, [&](auto config) {
-    return run_tcgen05<decltype(config)>(p, kName, tactic % 2 != 0, sms, message);
+  return with_tcgen05<kFormat, kBf16>(kTcgen05Tactics[tactic].tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
+    return run_tcgen05<decltype(config)>(p, kName, kTcgen05Tactics[tactic], sms, message);
   });
 }
 
