@@ -11,21 +11,6 @@
 
 namespace fp4aot {
 
-// Of an image without other kernels.
-template <int kMultiprocessorsValue, uint32_t kShared, uint32_t kMaxShared>
-struct W4a16MmaSyncOnly {
-  using Params = fp4aot_gemm_w4a16_params;
-  static constexpr int kMultiprocessors = kMultiprocessorsValue;
-  static constexpr W4a16Device device(int sms) { return {sms, kShared, kMaxShared}; }
-  static constexpr int kOthers = 0;
-  static char const* other_name(int) { return nullptr; }
-  static bool other_valid(Params const&, int) { return false; }
-  static int64_t other_cost(Params const&, int, int) { return INT64_MAX; }
-  static fp4aot_status other_launch(Params const&, int, int, Message*) { return FP4AOT_UNSUPPORTED; }
-  static size_t other_workspace(Params const&, int, int) { return 0; }
-  static void other_preload(int) {}
-};
-
 template <Format kFormat, class Policy>
 struct W4a16GemmSlot {
   using Params = fp4aot_gemm_w4a16_params;
