@@ -3,77 +3,18 @@
 The kernels are in ptx/*.ptx; a case names the check that the wrong one gives. Each runs under several schedules.
 """
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from .check_cases import CASES
 from .core_device import PTX, Device
 
 pytestmark = pytest.mark.ptxsim
 
 SCHEDULES = [(0, "lazy"), (1, "random"), (2, "random"), (3, "lazy")]
-
-# file, kernel, check ("" for a right one), options of the launch
-CASES = [
-    ("memory", "global_bounds_right", "", {}),
-    ("memory", "global_bounds_wrong", "global-out-of-bounds", {}),
-    ("memory", "global_write_bounds_wrong", "global-out-of-bounds", {}),
-    ("memory", "global_misaligned_right", "", {}),
-    ("memory", "global_misaligned_wrong", "global-misaligned", {}),
-    ("memory", "const_right", "", {}),
-    ("memory", "const_wrong", "write-to-read-only", {}),
-    ("memory", "shared_bounds_right", "", {}),
-    ("memory", "shared_bounds_wrong", "shared-out-of-bounds", {}),
-    ("memory", "shared_reserved_wrong", "shared-out-of-bounds", {}),
-    ("memory", "shared_misaligned_wrong", "shared-misaligned", {}),
-    ("memory", "local_right", "", {}),
-    ("memory", "local_wrong", "local-out-of-bounds", {}),
-    ("memory", "param_wrong", "param-out-of-bounds", {}),
-    ("memory", "window_wrong", "bad-address", {}),
-    ("memory", "fresh_shared_right", "", {}),
-    ("memory", "fresh_shared_wrong", "uninitialised", {}),
-    ("memory", "fresh_global_wrong", "uninitialised", {"fresh": True}),
-    ("memory", "fresh_register_right", "", {}),
-    ("memory", "fresh_register_wrong", "uninitialised", {}),
-    ("memory", "exchange_right", "", {"block": 64}),
-    ("memory", "exchange_wrong", "shared-race", {"block": 64}),
-    ("memory", "reuse_wrong", "shared-race", {"block": 64}),
-    ("barriers", "divergent_barrier_right", "", {"block": 64}),
-    ("barriers", "divergent_barrier_wrong", "divergent-aligned", {"block": 64}),
-    ("barriers", "predicated_barrier_wrong", "divergent-aligned", {"block": 64}),
-    ("barriers", "deadlock_right", "", {"block": 64}),
-    ("barriers", "deadlock_wrong", "deadlock", {"block": 64}),
-    ("barriers", "barrier_count_wrong", "barrier-count", {"block": 64}),
-    ("barriers", "arrive_right", "", {"block": 64}),
-    ("barriers", "mbarrier_right", "", {"block": 64}),
-    ("barriers", "mbarrier_deadlock_wrong", "deadlock", {"block": 64}),
-    ("barriers", "mbarrier_spin_wrong", "deadlock", {"block": 64}),
-    ("barriers", "mbarrier_uninitialised_wrong", "mbarrier-uninitialised", {"block": 64}),
-    ("barriers", "mbarrier_overflow_wrong", "mbarrier-overflow", {"block": 64}),
-    ("barriers", "mbarrier_reinitialised_right", "", {"block": 64}),
-    ("barriers", "mbarrier_reinitialised_wrong", "mbarrier-reinitialised", {"block": 64}),
-    ("barriers", "mbarrier_access_wrong", "mbarrier-access", {"block": 64}),
-    ("barriers", "mbarrier_init_race_wrong", "mbarrier-init-race|mbarrier-uninitialised", {"block": 64}),
-    ("barriers", "mbarrier_exit_wrong", "mbarrier-exit-pending", {"block": 64}),
-    ("barriers", "livelock_wrong", "deadlock", {"in_order": True}),
-    ("barriers", "lapped_wrong", "mbarrier-lapped", {"block": 64, "in_order": True}),
-    ("clusters", "exchange_right", "", {"grid": 4, "cluster": 2}),
-    ("clusters", "exchange_wrong", "shared-race", {"grid": 4, "cluster": 2}),
-    ("clusters", "remote_init_right", "", {"grid": 2, "cluster": 2}),
-    ("clusters", "remote_init_wrong", "mbarrier-init-race", {"grid": 2, "cluster": 2}),
-    ("clusters", "remote_exit_wrong", "remote-exited", {"grid": 2, "cluster": 2}),
-    ("clusters", "own_window_wrong", "shared-out-of-bounds", {"grid": 2, "cluster": 2}),
-    ("clusters", "rank_wrong", "shared-out-of-bounds", {"grid": 2, "cluster": 2}),
-    ("clusters", "double_arrive_wrong", "cluster-barrier", {"grid": 2, "cluster": 2}),
-    ("copies", "cp_async_right", "", {}),
-    ("copies", "cp_async_wrong", "pending-write", {}),
-    ("copies", "bulk_right", "", {}),
-    ("copies", "bulk_no_wait_wrong", "pending-write|shared-race", {}),
-    ("copies", "store_no_fence_wrong", "missing-proxy-fence", {}),
-    ("copies", "source_overwritten_wrong", "store-source-overwritten", {"lazy_only": True}),
-    ("copies", "uninitialised_source_wrong", "uninitialised", {}),
-    ("copies", "exit_pending_right", "", {}),
-    ("copies", "refill_wrong", "async-race", {"block": 64}),
-]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
@@ -102,6 +43,17 @@ def test_check(file, kernel, check, options, schedule):
         assert first.line > 0 or first.check in ("deadlock", "mbarrier-exit-pending")
     else:
         assert found == []
+
+
+def test_every_check_has_a_planted_fault():
+    """The names that findings give are those that tests of planted faults name."""
+    here = Path(__file__).parent
+    sources = "".join(path.read_text() for path in sorted((here / "src").rglob("*.cpp")))
+    reported = set(re.findall(r'(?:finding|make_finding)\([^;]*?"([a-z]+(?:-[a-z]+)*)",', sources))
+    tests = [*here.glob("test_*.py"), here / "check_cases.py", *here.glob("ptx/*faults.txt")]
+    named = set(re.findall(r"[a-z]+(?:-[a-z]+)*", " ".join(path.read_text() for path in tests)))
+    assert len(reported) > 50
+    assert reported <= named, sorted(reported - named)
 
 
 def results(file, kernel, schedule, words, **options) -> np.ndarray:

@@ -130,14 +130,14 @@ def tensor_map(address: int, shape: tuple[int, int]) -> np.ndarray:
     return np.frombuffer(ctypes.string_at(at, 128), np.uint8)
 
 
-def run_copy(tmp_path, monkeypatch, schedule, at=(0, 0), rows=None, text="", wrong=""):
+def run_copy(tmp_path, monkeypatch, schedule, at=(0, 0), rows=None, text="", wrong="", cluster=1):
     monkeypatch.setenv("FP4AOT_SIM", "sm90a")
     shape = (20, 136)
     values = RNG.integers(0, 60000, shape).astype(np.uint16)
     device = device_with(tmp_path, "tensor_copies", schedule, text, wrong)
     source, target = device.upload(values), device.upload(np.zeros(shape, np.uint16))
     maps = [device.upload(tensor_map(address, (rows or shape[0], shape[1]))) for address in (source, target)]
-    found = device.run("increment", *maps, *(v & 0xFFFFFFFF for v in at), block=64)
+    found = device.run("increment", *maps, *(v & 0xFFFFFFFF for v in at), block=64, grid=cluster, cluster=cluster)
     return found, values, device.download(target, np.uint16, values.size).reshape(shape)
 
 
@@ -167,6 +167,16 @@ def test_tensor_beyond_its_allocation(tmp_path, monkeypatch):
 def test_store_at_a_negative_coordinate(tmp_path, monkeypatch):
     found, _, _ = run_copy(tmp_path, monkeypatch, (0, "lazy"), at=(0, -1))
     assert [f.check for f in found] == ["tensor-coordinates"]
+
+
+def test_mbarrier_of_another_cta(tmp_path, monkeypatch):
+    """A copy that is no multicast tells an mbarrier beside what it writes."""
+    text, wrong = (
+        "  cp.async.bulk.tensor.2d.shared",
+        "  mapa.shared::cluster.u32 %r4, %r4, 1;\n  cp.async.bulk.tensor.2d.shared",
+    )
+    found, _, _ = run_copy(tmp_path, monkeypatch, (0, "lazy"), text=text, wrong=wrong, cluster=2)
+    assert [f.cta for f in found if f.check == "mbarrier-elsewhere"] == [[0, 0, 0]], found
 
 
 WRONG_ORDINAL = "replace.tile.global_dim.shared::cta.b1024.b32 [%r3], 5, 8"
