@@ -1,6 +1,10 @@
 // st.async and red.async: stores and reductions in shared memory of the cluster that an mbarrier learns of.
 //
 // What a reduction changes is not pending for others meanwhile: several may change a word at once.
+#include <array>
+#include <utility>
+#include <vector>
+
 #include "isa/atomic.h"
 #include "isa/memory_modifiers.h"
 #include "machine.h"
@@ -14,7 +18,16 @@ struct AsyncStore {
   int elements = 1;
 };
 
-void one(Warp& w, Instruction const& in, AsyncStore const& what, int lane) {
+// A lane's store, once it is known to be right.
+struct Pending {
+  Cta* target;
+  uint32_t offset, barrier, bytes;
+  std::array<uint64_t, 4> values;
+  Stamp stamp;
+  Site site;
+};
+
+void one(Warp& w, Instruction const& in, AsyncStore const& what, int lane, std::vector<Pending>* pending) {
   uint32_t offset, barrier;
   uint32_t const bytes = static_cast<uint32_t>(what.type.bytes * what.elements);
   Cta* const target = w.shared_target(in, lane, Space::kSharedCluster, w.address(in.operand(0), lane), &offset);
@@ -29,10 +42,10 @@ void one(Warp& w, Instruction const& in, AsyncStore const& what, int lane) {
               "asynchronous store of " + std::to_string(bytes) + " bytes at " + std::to_string(offset));
     return;
   }
-  uint64_t values[4] = {};
+  std::array<uint64_t, 4> values{};
   for (int e = 0; e < what.elements; ++e) {
     Operand const& from = what.elements > 1 ? in.operand(1).elements[static_cast<size_t>(e)] : in.operand(1);
-    values[e] = w.value(from, lane);
+    values[static_cast<size_t>(e)] = w.value(from, lane);
     if ((w.poison(from) >> lane & 1) != 0)
       w.finding(in, lane, "uninitialised", "an asynchronous store of a value that was never written");
   }
@@ -44,26 +57,34 @@ void one(Warp& w, Instruction const& in, AsyncStore const& what, int lane) {
       w.finding(in, lane, "uninitialised", "an asynchronous reduction of a word that was never written");
       break;
     }
-  Site const where = site(w, in, lane);
-  w.cluster().defer(0, [=, values = std::vector<uint64_t>(values, values + 4)] {
-    for (int e = 0; e < what.elements; ++e) {
-      uint8_t* const at = target->shared.bytes() + offset + e * what.type.bytes;
-      uint64_t value = 0;
-      std::memcpy(&value, at, what.type.bytes);
-      value = stores ? values[static_cast<size_t>(e)]
-                     : atomic_result(what.op, what.type, value, values[static_cast<size_t>(e)]);
-      std::memcpy(at, &value, what.type.bytes);
-    }
-    target->shared.async_write_end(offset, bytes, stamp);
-    mbarrier_complete_tx(where, *target, barrier, stamp, bytes);
-  });
+  pending->push_back({target, offset, barrier, bytes, values, stamp, site(w, in, lane)});
+}
+
+void complete(AsyncStore const& what, Pending const& p) {
+  for (int e = 0; e < what.elements; ++e) {
+    uint8_t* const at = p.target->shared.bytes() + p.offset + e * what.type.bytes;
+    uint64_t value = 0;
+    std::memcpy(&value, at, what.type.bytes);
+    value = what.op == AtomicOperation::kNone
+                ? p.values[static_cast<size_t>(e)]
+                : atomic_result(what.op, what.type, value, p.values[static_cast<size_t>(e)]);
+    std::memcpy(at, &value, what.type.bytes);
+  }
+  p.target->shared.async_write_end(p.offset, p.bytes, p.stamp);
+  mbarrier_complete_tx(p.site, *p.target, p.barrier, p.stamp, p.bytes);
 }
 
 Step run_async_store(Warp& w, Instruction const& in) {
   w.require_defined(in, in.operand(0), "an address");
   w.require_defined(in, in.operand(2), "an mbarrier's address");
-  for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1)
-    one(w, in, in.decoded<AsyncStore>(), __builtin_ctz(rest));
+  // The lanes' stores complete together: one operation, so that many of them cost little.
+  std::vector<Pending> pending;
+  AsyncStore const& what = in.decoded<AsyncStore>();
+  for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1) one(w, in, what, __builtin_ctz(rest), &pending);
+  if (pending.empty()) return Step::kNext;
+  w.cluster().defer(0, [&what, pending = std::move(pending)] {
+    for (Pending const& p : pending) complete(what, p);
+  });
   return Step::kNext;
 }
 
