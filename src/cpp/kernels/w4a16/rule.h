@@ -37,8 +37,9 @@ static_assert(sizeof kW4a16MmaSyncNames / sizeof kW4a16MmaSyncNames[0] == kW4a16
 // What a device gives its CTAs.
 struct W4a16Device {
   int sms;
-  uint32_t shared;      // bytes of a multiprocessor
-  uint32_t max_shared;  // of a CTA
+  uint32_t shared;                           // bytes of a multiprocessor
+  uint32_t max_shared;                       // of a CTA
+  W4a16TileCost const* tiles = kW4a16Tiles;  // the same tiles, with this device's costs
 };
 
 constexpr int64_t kW4a16MaxK = INT32_MAX / kW4a16TileK * kW4a16TileK;
@@ -60,7 +61,7 @@ constexpr int64_t w4a16_clusters(int ctas_log2, int resident, int sms) {
 // The better of one and two CTAs a multiprocessor.
 constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p, int tactic,
                                W4a16Device const& device) {
-  W4a16TileCost const& tile = kW4a16Tiles[tactic / kW4a16ClusterSizes];
+  W4a16TileCost const& tile = device.tiles[tactic / kW4a16ClusterSizes];
   int const ctas_log2 = tactic % kW4a16ClusterSizes;
   int64_t const row_tiles = w4a16_row_tiles(std::min(p.n, kW4a16MaxN)), k_tiles = w4a16_k_tiles(p.k);
   int64_t const slices = (p.m + 8 * tile.tile.token_tiles - 1) / (8 * tile.tile.token_tiles);
