@@ -41,13 +41,13 @@ KERNELS = (
         shapes=((300, 1040, 192, "wgmma_128x(64|256)$"), (9, 80, 1536, "wgmma_.*_cut$")),
     ),
     Kernel(
-        some="tcgen05_128x(64|128|256)$",
-        fp32="tcgen05_128x(64|128)$",
+        some="tcgen05_128x(64|128|256|128_cluster2)$",
+        fp32="tcgen05_128x(64|128|64_cluster4)$",
         chains="tcgen05_128x64$",
         shapes=(
             (300, 520, 192, "tcgen05_128x(64|256)$"),
             (260, 264, 96, "tcgen05_.*_along_n$"),
-            (70, 136, 1088, "tcgen05_128x64$"),
+            (70, 136, 1088, "tcgen05_128x(64|(64|128)_cluster[248])$"),
         ),
     ),
     Kernel(
@@ -89,7 +89,7 @@ def products(op: str) -> Iterable[object]:
         yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
         for kernel in KERNELS:
             for m, n, k, only in kernel.shapes:
-                yield W4a16(op, m, n, k, a_dtype, only=only, seed=7)
+                yield W4a16(op, m, n, k, a_dtype, alpha=0.37, bias="fp32", only=only, seed=7)
     if op.endswith("nvfp4"):
         yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
 
