@@ -15,6 +15,7 @@
 #include "device/cluster.cuh"
 #include "device/cp_async.cuh"
 #include "device/mbarrier.cuh"
+#include "device/mbarrier_init.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
 #include "device/tma.cuh"
@@ -175,7 +176,6 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 8;
   uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * Config::kBufferBytes;
   uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
-  pdl_wait();
 
   // Starts this thread's copies of a chunk of activations, [token][chunk of k]; tokens and k that do not exist become
   // zeros.
@@ -196,34 +196,38 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     mbarrier_arrive_expect(barrier, kRowTiles == 1 ? bytes : bytes * min(rows_left, kRowTiles));
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
-      if (r < rows_left) bulk_load(slot + r * Config::kStreamBytes, from + r * stream, bytes, barrier);
+      if (kRowTiles == 1 || r < rows_left)
+        bulk_load(slot + r * Config::kStreamBytes, from + r * stream, bytes, barrier);
     }
   };
   uint32_t const units = min(args.group, args.row_tiles - cluster * args.group) * kTokenTiles;
+  if (lane == 0) {  // before any copy
+    mbarrier_init(ring_barriers, 1);
+    mbarrier_init(ring_barriers + 8, 1);
+    if (warp_y == 0) {
 #pragma unroll 1
-  for (uint32_t chunk = 0; chunk < args.buffers; ++chunk) {
-    start_chunk(chunk, buffers + chunk * Config::kBufferBytes);
-    if (chunk == 0) {
-      if (lane == 0) {
-        mbarrier_init(ring_barriers, 1);
-        mbarrier_init(ring_barriers + 8, 1);
-        if (warp_y == 0) {
-#pragma unroll 1
-          for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, blockDim.y * 32);
-        }
-        if (warp == 0) mbarrier_init(sums_barrier, 1);
-        mbarrier_init_fence();
-        if (left > 0) start_slot(left, ring, ring_barriers, source);
-        if (left > kSlotTiles) {
-          start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
-        }
-        if (warp == 0 && ctas > 1) {
-          uint32_t const own_units = (units + ctas - 1 - rank) >> args.cluster_log2;
-          mbarrier_arrive_expect(sums_barrier, own_units * parts * kW4a16SumBytes);
-        }
-      }
-      __syncthreads();
+      for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, blockDim.y * 32);
     }
+    if (warp == 0) mbarrier_init(sums_barrier, 1);
+    mbarrier_init_release();
+  }
+  pdl_wait();
+  start_chunk(0, buffers);
+  if (lane == 0) {
+    if (left > 0) start_slot(left, ring, ring_barriers, source);
+    if (left > kSlotTiles) {
+      start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
+    }
+    if (warp == 0 && ctas > 1) {
+      uint32_t const own_units = (units + ctas - 1 - rank) >> args.cluster_log2;
+      mbarrier_arrive_expect(sums_barrier, own_units * parts * kW4a16SumBytes);
+    }
+  }
+  __syncthreads();
+  cp_async_arrive(full);
+#pragma unroll 1
+  for (uint32_t chunk = 1; chunk < args.buffers; ++chunk) {
+    start_chunk(chunk, buffers + chunk * Config::kBufferBytes);
     cp_async_arrive(full + 8 * chunk);
   }
   if constexpr (!Config::kSumsOverRing) cluster_arrive();

@@ -12,6 +12,7 @@
 
 #include "device/cluster.cuh"
 #include "device/mbarrier.cuh"
+#include "device/mbarrier_init.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
 #include "device/tma.cuh"
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
       }
     }
     if (warp == 0) mbarrier_init(sums_barrier, 1);
-    mbarrier_init_fence();
+    mbarrier_init_release();
     pdl_wait();
     if (warp_y == 0) start_activations(0, k_tile);
     start_weights(0, left, source);
