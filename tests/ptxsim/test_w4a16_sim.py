@@ -7,6 +7,6 @@ from . import suite
 pytestmark = pytest.mark.ptxsim
 
 
-@pytest.mark.parametrize("case", suite.cases(suite.w4a16_problems()), ids=str)
+@pytest.mark.parametrize("case", suite.w4a16_cases(), ids=str)
 def test_w4a16(results, case):
     results.check(case)

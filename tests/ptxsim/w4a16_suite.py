@@ -1,7 +1,7 @@
 """What the tests run of gemm_w4a16_*: the shapes that every kernel gets, and a table of the kernels.
 
-Every tactic runs with whole tiles (the first problem) and with partial ones along m, n and k (the second); `some` of a
-kernel's tactics run everything else.
+Every tactic runs with whole tiles (the first problem), and with partial ones along m, n and k and every type of output
+(the next three); `some` of a kernel's tactics run everything else.
 """
 
 from __future__ import annotations
@@ -73,25 +73,35 @@ SOME = "|".join(kernel.some for kernel in KERNELS)
 FP32 = "|".join(kernel.fp32 for kernel in KERNELS)
 
 
+def shapes(op: str, a_dtype: str) -> Iterable[object]:
+    for kernel in KERNELS:
+        for m, n, k, only in kernel.shapes:
+            yield W4a16(op, m, n, k, a_dtype, alpha=0.37, bias="fp32", only=only, seed=7)
+
+
 def products(op: str) -> Iterable[object]:
+    """What reaches every kernel, tactic and type of output."""
     for a_dtype in ("bf16", "fp16"):
         yield W4a16(op, 16, 128, 256, a_dtype)  # one tile, whole along K
-        # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 16 bytes, then
-        # at none.
+        # Parts of tiles in M, N and K; alpha and bias; gaps between all rows. Rows of D at multiples of 16 bytes.
         partial = {"m": 33, "n": 272, "k": 352, "a_dtype": a_dtype, "alpha": 0.37, "a_gap": 8, "d_gap": 16}
-        yield W4a16(op, **partial, bias="bf16", only="" if a_dtype == "bf16" else SOME)
-        yield W4a16(op, **partial, dtype="fp16", bias="fp32", pdl=True, only=SOME)
-        yield W4a16(op, **partial, dtype="fp32", bias="fp16", only=FP32)
-        yield W4a16(op, 35, 136, 416, a_dtype, "fp16", a_gap=24, d_gap=3, only=SOME, seed=5)
-        yield W4a16(op, 9, 80, 1536, a_dtype, alpha=-2.5, only=SOME, seed=2)  # K is shared
-        yield W4a16(op, 70, 264, 1056, a_dtype, "fp32", "wide", only=FP32, seed=6)
+        bf16 = a_dtype == "bf16"
+        yield W4a16(op, **partial, bias="bf16", only="" if bf16 else SOME)
+        yield W4a16(op, **partial, dtype="fp16", bias="fp32", pdl=True, only="" if bf16 else SOME)
+        yield W4a16(op, **partial, dtype="fp32", bias="fp16", only="" if bf16 else FP32)
+        yield W4a16(op, 9, 80, 1536, a_dtype, alpha=-2.5, only="" if bf16 else SOME, seed=2)  # K is shared
         yield W4a16(op, 5, 24, 160, a_dtype, kind="special", only=SOME, seed=8)
         yield W4a16(op, 1, 8, 32, a_dtype, "fp32", tactic=0, seed=3)
-        for kernel in KERNELS:
-            for m, n, k, only in kernel.shapes:
-                yield W4a16(op, m, n, k, a_dtype, alpha=0.37, bias="fp32", only=only, seed=7)
+    yield from shapes(op, "bf16")
     if op.endswith("nvfp4"):
         yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
+
+
+def more_products(op: str) -> Iterable[object]:
+    for a_dtype in ("bf16", "fp16"):
+        yield W4a16(op, 35, 136, 416, a_dtype, "fp16", a_gap=24, d_gap=3, only=SOME, seed=5)  # rows of D anywhere
+        yield W4a16(op, 70, 264, 1056, a_dtype, "fp32", "wide", only=FP32, seed=6)
+    yield from shapes(op, "fp16")
 
 
 def chains(op: str) -> Iterable[object]:
@@ -113,6 +123,12 @@ def w4a16_problems() -> Iterable[object]:
         yield from products(op)
         yield from chains(op)
         yield from weights(format)
+
+
+def more_w4a16_problems() -> Iterable[object]:
+    """For one of the images that are built from the same sources."""
+    for format in FORMATS:
+        yield from more_products(f"gemm_w4a16_{format}")
 
 
 def in_other_schedules() -> Iterable[object]:
