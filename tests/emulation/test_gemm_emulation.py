@@ -111,20 +111,20 @@ def with_fault(fault: Fault, text: str) -> str:
 
 
 def headers_of(programs: tuple[str, ...]) -> list[Path]:
-    """The headers of kernels that the programs include, and that those include."""
+    """The headers of kernels that the programs include, and that those include, unless this folder has its own."""
     found: dict[Path, None] = {}
     left = [HERE / f"{program}.cpp" for program in programs]
     while left:
-        for name in re.findall(r'#include "(kernels/\S+)"', left.pop().read_text()):
+        for name in re.findall(r'#include "((?:kernels|device)/\S+)"', left.pop().read_text()):
             header = SOURCES / name
-            if header not in found:
+            if header not in found and not (HERE / name).exists():
                 found[header] = None
                 left.append(header)
     return list(found)
 
 
 def prepare_kernels(folder: Path) -> None:
-    """The kernels' headers in folder/kernels, readable for the host compiler and with the faults in them."""
+    """The kernels' headers in folder, readable for the host compiler and with the faults in them."""
     for source in headers_of(KERNELS):
         text = source.read_text()
         for header, old, new in REPLACEMENTS:
