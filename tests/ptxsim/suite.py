@@ -99,12 +99,17 @@ def gemm_problems() -> Iterable[object]:
         yield Gemm(op, **partial, dtype="fp32", bias="fp16")
         yield Gemm(op, 35, 136, 352, dtype="fp16", d_gap=3, only="_1sm|mma_sync|wgmma", seed=5)
         yield Gemm(op, 140, 1040, 128, seed=1, only="^((?!cluster).)*$")  # several waves
-        yield Gemm(op, 386, 456, 64, seed=4, only="cluster|along")  # tiles in pairs both ways
+        yield Gemm(op, 450, 464, 64, seed=4, only="cluster|along")  # tiles in pairs both ways
         # K long enough to be cut into slices.
         yield Gemm(op, 9, 80, 1536, alpha=-2.5, only="^((?!cluster|along).)*$", seed=2)
         yield Gemm(
             op, 9, 80, 6144, only=r"_1sm_128x64_splitk(8|12|16)|mma_sync_128x8_swapped_splitk(8|12|16)", pdl=True
         )
+        # Slices with every cluster and order.
+        yield Gemm(op, 200, 200, 2048, only="_1sm_.*splitk[248]$", seed=6)
+        yield Gemm(op, 200, 456, 2048, only="_2sm_.*splitk[248]$", seed=7)
+        yield Gemm(op, 200, 136, 4096, only="mma_sync_128x128_.*splitk(2|4|8|16)$", seed=8)
+        yield Gemm(op, 40, 136, 4096, only="mma_sync_.*swapped.*splitk(2|4|8|16)$", seed=8)
         yield Gemm(op, 1, 8, 32, tactic=0, dtype="fp32", seed=3)
         yield Chain(op, 70, 136, 320)
 
