@@ -46,8 +46,12 @@ def state(shape):
     return fp4aot.PreparedWeight.from_state_dict({"data": data, "shape": torch.tensor(shape)})
 
 
+def array_weight(prepared=None):
+    return fp4aot.PreparedWeight(np.zeros(576, np.uint8) if prepared is None else prepared, 16, 64, "nvfp4")
+
+
 def array_gemm(prepared=None, a=None, **attributes):
-    weight = fp4aot.PreparedWeight(np.zeros(576, np.uint8) if prepared is None else prepared, 16, 64, "nvfp4")
+    weight = array_weight(prepared)
     a = np.ones((4, 64), np.float16) if a is None else a
     return fp4aot.gemm_w4a16_nvfp4(a, changed(weight, **attributes))
 
@@ -195,8 +199,39 @@ CASES = {
     "array replaced by floats": (lambda: array_gemm(data=np.zeros(576, np.float32)), ["uint8", "float32"]),
     "array too small": (lambda: array_gemm(n=1 << 40), ["b has 576 bytes", f"N = {1 << 40}, K = 64"]),
     "array of negative sizes": (
-        lambda: fp4aot.PreparedWeight(np.zeros(576, np.uint8), -16, -64, "nvfp4").restore(),
-        [r"\(-16, -64\)", "positive multiple of 8"],
+        lambda: changed(array_weight(), n=-16, k=-64).restore(),
+        ["n = -16", "at least 8"],
+    ),
+    "negative sizes": (
+        lambda: fp4aot.PreparedWeight(np.zeros(576, np.uint8), -16, -64, "nvfp4"),
+        [r"shape is \(-16, -64\)", "positive multiple of 8"],
+    ),
+    "no sizes": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(0, dtype=U8), 0, 0, "nvfp4"),
+        [r"shape is \(0, 0\)", "positive multiple of 8"],
+    ),
+    "sizes that are no multiples": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(576, dtype=U8), 9, 33, "nvfp4"),
+        [r"shape is \(9, 33\)", r"K of 16 \(nvfp4\)"],
+    ),
+    "fractions": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(576, dtype=U8), 16.0, 64, "nvfp4"),
+        ["n is 16.0", "integer"],
+    ),
+    "a list of formats": (
+        lambda: fp4aot.PreparedWeight(torch.zeros(576, dtype=U8), 16, 64, ["nvfp4"]),
+        [r"\['nvfp4'\]", "'nvfp4' or 'mxfp4'"],
+    ),
+    "state without shape": (
+        lambda: fp4aot.PreparedWeight.from_state_dict({"data": torch.zeros(576, dtype=U8), "weight": 1}),
+        [r"state is \['data', 'weight'\]", "'data' and 'shape'"],
+    ),
+    "no state": (lambda: fp4aot.PreparedWeight.from_state_dict(None), ["state is NoneType", "'data' and 'shape'"]),
+    "state's shape without values": (
+        lambda: fp4aot.PreparedWeight.from_state_dict(
+            {"data": torch.zeros(576, dtype=U8), "shape": torch.zeros(2, dtype=torch.int64, device="meta")}
+        ),
+        ["shape is .*meta", "two integers"],
     ),
     "array's n a float": (lambda: array_gemm(n=16.0), ["n is 16.0", "integer"]),
     "layout of restore": (lambda: weight().restore(scale_layout="rows"), ["'rows'", "'swizzled'"]),

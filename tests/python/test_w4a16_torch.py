@@ -1,10 +1,13 @@
 """The W4A16 ops as torch sees them: opcheck, schemas, fakes, torch.compile, versions of outputs."""
 
 import fp4aot
+import fp4aot.nn
 import numpy as np
 import pytest
 import torch
 from operands import Operand
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from w4a16_operands import FORMATS, activations, prepare
 
 BF16 = torch.bfloat16
@@ -96,6 +99,35 @@ def test_meta_tensors():
     restored = weight.restore(scale_layout="linear")
     assert [tuple(part.shape) for part in restored] == [(24, 48), (24, 6)]
     assert restored[1].dtype == torch.float8_e4m3fn
+
+
+def test_prepared_without_values(device):
+    """Where nobody can look at the scales, preparing works all the same: a bad one becomes NaN."""
+    b = operand("gemm_w4a16_nvfp4", device)
+    scales = b.swizzled().view(torch.uint8)
+
+    def data(codes, scales):
+        return fp4aot.prepare_w4a16_weights(codes, scales).data
+
+    torch.compiler.reset()
+    compiled = torch.compile(data, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(b.packed, scales), prepare(b).data)
+    assert torch.equal(make_fx(data)(b.packed, scales)(b.packed, scales), prepare(b).data)
+    scales[0, 0] = 0x81
+    with pytest.raises(ValueError, match="bit 7 set"):
+        data(b.packed, scales)
+    bad = fp4aot.PreparedWeight(compiled(b.packed, scales), 16, 64, "nvfp4")
+    out = fp4aot.gemm_w4a16_nvfp4(torch.ones(1, 64, dtype=BF16, device=device), bad)
+    assert out.isnan().tolist() == [[True] + [False] * 15]
+    with FakeTensorMode() as mode:
+        fake = fp4aot.prepare_w4a16_weights(mode.from_tensor(b.packed), mode.from_tensor(scales))
+        layer = fp4aot.nn.W4A16Linear.from_linear(torch.nn.Linear(64, 16, device=device))
+        assert fake.nbytes == layer.weight.numel() == 576
+        assert layer(torch.ones(3, 64, dtype=BF16, device=device)).shape == (3, 16)
+    assert fp4aot.gemm_w4a16_nvfp4(mode.from_tensor(torch.ones(3, 64, dtype=BF16, device=device)), fake).shape == (
+        3,
+        16,
+    )
 
 
 def test_every_output_counts_a_version(device):

@@ -148,6 +148,17 @@ def test_state_at_any_address():
     assert not gemm("nvfp4", torch.ones(1, 32, dtype=torch.bfloat16), weight).any()
 
 
+def test_state_with_strides():
+    """What loading gives is contiguous, whatever the state's data was."""
+    b = weights("nvfp4", 16, 64, "cpu")
+    data = torch.stack([prepare(b).data] * 2, 1)[:, 0]
+    assert not data.is_contiguous()
+    for strided in (data, data.numpy()):
+        loaded = fp4aot.PreparedWeight.from_state_dict({"data": strided, "shape": np.array([16, 64])})
+        assert np.array_equal(np.asarray(loaded.data), bytes_of(prepare(b).data))
+        assert np.array_equal(np.asarray(loaded.restore()[0]), bytes_of(b.packed))
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_numpy(format):
     """Arrays give the same bytes and products as tensors."""
