@@ -2,8 +2,8 @@
 #ifndef FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
 #define FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
 
-#include "device/launch.cuh"
 #include "kernels/gemm/launch_blocks.h"
+#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/mma_sync.cuh"
 #include "kernels/w4a16/rule.h"
 
@@ -48,24 +48,9 @@ fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char cons
   args.sums_offset = s.sums_offset;
   args.barriers_offset = s.barriers_offset;
 
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = s.ctas();
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(s.clusters * s.ctas(), static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
-  config.blockDim = dim3(32, s.warps, s.parts);
-  config.dynamicSmemBytes = s.shared_bytes;
-  config.stream = static_cast<cudaStream_t>(p.stream);
-  config.attrs = attributes;
-  config.numAttrs = p.flags & FP4AOT_FLAG_PDL ? 2 : 1;
-  void* arguments[] = {&args};
-  void const* const kernel = reinterpret_cast<void const*>(w4a16_mma_sync_kernel<Config>);
-  cudaError_t const error = cudaLaunchKernelExC(&config, kernel, arguments);
-  if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed({op, p.stream, p.flags, message}, error, config.gridDim, 32 * s.warps * s.parts, s.shared_bytes);
+  dim3 const grid(s.clusters * s.ctas(), static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
+  return launch_cluster({op, p.stream, p.flags, message}, w4a16_mma_sync_kernel<Config>, grid,
+                        dim3(32, s.warps, s.parts), s.shared_bytes, s.ctas(), args);
 }
 
 // tactic: of rule.h, a valid one.

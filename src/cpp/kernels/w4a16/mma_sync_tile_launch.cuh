@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "device/launch.cuh"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
+#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/mma_sync_tile.cuh"
 #include "kernels/w4a16/mma_sync_tile_rule.h"
 
@@ -59,24 +59,9 @@ fp4aot_status launch_w4a16_tile(fp4aot_gemm_w4a16_params const& p, LaunchTarget 
 
   // CTAs that share k have one tile each: the others' sums come when they like.
   int const ctas = 1 << tactic.cluster_log2;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  int attribute_count = target.flags & FP4AOT_FLAG_PDL ? 1 : 0;
-  if (ctas > 1) {
-    attributes[attribute_count].id = cudaLaunchAttributeClusterDimension;
-    attributes[attribute_count++].val.clusterDim = {static_cast<unsigned>(ctas), 1, 1};
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(ctas > 1 ? args.tiles * ctas : std::min(args.tiles, sms)));
-  config.blockDim = dim3(Config::kThreads);
-  config.dynamicSmemBytes = Config::kSharedBytes;
-  config.stream = static_cast<cudaStream_t>(target.stream);
-  config.attrs = attributes;
-  config.numAttrs = static_cast<unsigned>(attribute_count);
-  cudaError_t const error = cudaLaunchKernelEx(&config, w4a16_mma_sync_tile_kernel<Config>, args);
-  if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed(target, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
+  dim3 const grid(static_cast<unsigned>(ctas > 1 ? args.tiles * ctas : std::min(args.tiles, sms)));
+  return launch_cluster(target, w4a16_mma_sync_tile_kernel<Config>, grid, Config::kThreads, Config::kSharedBytes, ctas,
+                        args);
 }
 
 template <class Config>

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "device/launch.cuh"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
+#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/split_activations.cuh"
 #include "kernels/w4a16/tcgen05.cuh"
 #include "kernels/w4a16/tcgen05_rule.h"
@@ -103,22 +103,10 @@ fp4aot_status launch_tcgen05(fp4aot_gemm_w4a16_params const& p, LaunchTarget con
     return gemm_failed(target.message, target.op, "cuTensorMapEncodeTiled", maps, "sizes or strides too large");
 
   int64_t const tiles = int64_t{args.m_tiles} * args.n_tiles;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {1u << tactic.cluster_log2, 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(
+  dim3 const grid(
       static_cast<unsigned>(tactic.cluster_log2 > 0 ? tiles << tactic.cluster_log2 : std::min(tiles, int64_t{sms})));
-  config.blockDim = dim3(Config::kThreads);
-  config.dynamicSmemBytes = Config::kSharedBytes;
-  config.stream = static_cast<cudaStream_t>(target.stream);
-  config.attrs = attributes;
-  config.numAttrs = target.flags & FP4AOT_FLAG_PDL ? 2 : 1;
-  cudaError_t const error = cudaLaunchKernelEx(&config, w4a16_tcgen05_kernel<Config>, args);
-  if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed(target, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
+  return launch_cluster(target, w4a16_tcgen05_kernel<Config>, grid, Config::kThreads, Config::kSharedBytes,
+                        1u << tactic.cluster_log2, args);
 }
 
 template <class Config>

@@ -4,9 +4,9 @@
 
 #include <cuda.h>
 
-#include "device/launch.cuh"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
+#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/rule.h"
 #include "kernels/w4a16/wgmma_few.cuh"
 
@@ -67,25 +67,9 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
   if (map != CUDA_SUCCESS)
     return gemm_failed(target.message, target.op, "cuTensorMapEncodeTiled", map, "sizes or strides too large");
 
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = 1u << s.ctas_log2;
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim =
-      dim3(s.clusters << s.ctas_log2, static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
-  config.blockDim = dim3(32, 4 * s.groups, s.parts);
-  config.dynamicSmemBytes = s.shared_bytes;
-  config.stream = static_cast<cudaStream_t>(target.stream);
-  config.attrs = attributes;
-  config.numAttrs = target.flags & FP4AOT_FLAG_PDL ? 2 : 1;
-  void* arguments[] = {&args};
-  void const* const kernel = reinterpret_cast<void const*>(w4a16_wgmma_few_kernel<Config>);
-  cudaError_t const error = cudaLaunchKernelExC(&config, kernel, arguments);
-  if (error == cudaSuccess) return FP4AOT_OK;
-  return launch_failed(target, error, config.gridDim, 128 * s.groups * s.parts, s.shared_bytes);
+  dim3 const grid(s.clusters << s.ctas_log2, static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
+  dim3 const block(32, 4 * s.groups, s.parts);
+  return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, s.shared_bytes, 1u << s.ctas_log2, args);
 }
 
 template <class Config>
