@@ -61,6 +61,33 @@ class Limit:
         """Nothing was launched."""
 
 
+@dataclass(frozen=True)
+class NoRows:
+    """A product without rows: it has the tactics of one row, and launches nothing."""
+
+    op: str
+    n: int
+    k: int
+
+    def run(self, session: Session) -> dict[str, np.ndarray]:
+        width = 2 if self.op.startswith("gemm_w4a16") else 1
+        stride = self.k if width == 2 else self.k // 2
+        fields = {"n": self.n, "k": self.k, "a_stride": stride, "d_stride": self.n, "d_dtype": c_abi.BF16}
+        fields |= {"a_dtype": c_abi.BF16} if width == 2 else {"b_stride": self.k // 2}
+        listed = [session.tactics(self.op, m=m, **fields) for m in (0, 1)]
+        assert listed[0] == listed[1]
+        params, default, size = session.params(self.op, m=0, **fields), ctypes.c_int32(-1), ctypes.c_size_t(1)
+        session._call("default_tactic", OPS.index(self.op), ctypes.byref(params), ctypes.byref(default))
+        assert default.value in listed[0]
+        session._call(f"{self.op}_workspace_size", params, ctypes.byref(size))
+        assert size.value == 0
+        session._call(self.op, params)
+        return {}
+
+    def check(self, outputs: dict[str, np.ndarray]) -> None:
+        """Nothing was launched."""
+
+
 MOST_K = {"sm90a": 2**29 - 32}  # others: of CUTLASS's kernels
 CUTLASS_MOST_K = 2**27
 BEYOND = 2**40  # bytes: what a stride of a tensor map must be less than
@@ -68,7 +95,8 @@ BEYOND = 2**40  # bytes: what a stride of a tensor map must be less than
 
 def limits(image: str) -> list[object]:
     k = MOST_K.get(image, CUTLASS_MOST_K)
-    listed: list[object] = []
+    formats = ("nvfp4", "mxfp4")
+    listed: list[object] = [NoRows(f"gemm_{kind}{f}", n, 64) for kind in ("", "w4a16_") for f in formats for n in (8, 8192)]
     for op in ("gemm_nvfp4", "gemm_mxfp4"):
         listed += [
             Limit(op, 3, 64, k),

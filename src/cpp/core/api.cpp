@@ -198,7 +198,11 @@ fp4aot_status with_slot(fp4aot_op op, void const* params, F&& f) {
     Binding const* binding = nullptr;
     Slot const* slot = nullptr;
     FP4AOT_RETURN_IF_ERROR(find_slot(op, p->device, &binding, &slot));
-    if (!is_empty(*p)) FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
+    if (is_empty(*p)) {
+      storage = with_a_row(*p);
+      p = &storage;
+    }
+    FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
     ContextScope const scope(binding->context);
     FP4AOT_RETURN_IF_ERROR(scope.status());
     return f(static_cast<void const*>(p), *slot);

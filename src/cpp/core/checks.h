@@ -2,6 +2,8 @@
 #ifndef FP4AOT_CORE_CHECKS_H_
 #define FP4AOT_CORE_CHECKS_H_
 
+#include <type_traits>
+
 #include "core/error.h"
 
 namespace fp4aot::core {
@@ -35,6 +37,13 @@ inline bool is_empty(fp4aot_scale_layout_params const& p) { return p.rows == 0; 
 inline bool is_empty(fp4aot_gemm_params const& p) { return p.m == 0; }
 inline bool is_empty(fp4aot_w4a16_weights_params const&) { return false; }
 inline bool is_empty(fp4aot_gemm_w4a16_params const& p) { return p.m == 0; }
+
+// An empty problem with a row, for what is asked of a slot without a launch: its rules may divide by sizes.
+template <typename Params>
+Params with_a_row(Params p) {
+  if constexpr (std::is_same_v<Params, fp4aot_gemm_params> || std::is_same_v<Params, fp4aot_gemm_w4a16_params>) p.m = 1;
+  return p;
+}
 
 }  // namespace fp4aot::core
 
