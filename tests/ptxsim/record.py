@@ -18,6 +18,7 @@ from .gemm_problems import Gemm
 from .problems import GlobalScale, ScaleLayout, assert_equal, format_of, written_out
 from .quantize_problems import Dequantize, EdgeCases, Quantize
 from .session import floats_of
+from .w4a16_problems import W4a16, W4a16Weights
 
 FILE = Path(__file__).with_name("h200.npz")
 IMAGE = "sm90a"
@@ -25,7 +26,7 @@ IMAGE = "sm90a"
 
 def problems() -> list[object]:
     """Small ones that reach every kind of kernel; every tactic of the products. Changing this needs a new record."""
-    return [*_quantize_problems(), *_layout_problems(), *_gemm_problems()]
+    return [*_quantize_problems(), *_layout_problems(), *_gemm_problems(), *_w4a16_problems()]
 
 
 def _quantize_problems() -> Iterable[object]:
@@ -56,6 +57,15 @@ def _gemm_problems() -> Iterable[object]:
         yield Gemm(op, 33, 72, 1120, alpha=0.37, bias="bf16")
         yield Gemm(op, 9, 72, 1120, dtype="fp32", seed=1)
         yield Gemm(op, 9, 72, 352, dtype="fp16", seed=2)
+
+
+def _w4a16_problems() -> Iterable[object]:
+    for format in ("nvfp4", "mxfp4"):
+        for a_dtype in ("bf16", "fp16"):
+            yield W4a16(f"gemm_w4a16_{format}", 17, 72, 1120, a_dtype, alpha=0.37, bias="bf16")
+        yield W4a16(f"gemm_w4a16_{format}", 9, 72, 352, dtype="fp32", seed=1)
+        for op in (f"prepare_w4a16_{format}", f"restore_w4a16_{format}"):
+            yield W4a16Weights(op, 24, 96, gap=8)
 
 
 def store(path: Path, about: dict, outputs: list[dict[str, np.ndarray]]) -> None:
@@ -96,7 +106,7 @@ def load(path: Path = FILE) -> tuple[dict, list[dict[str, np.ndarray]]]:
 def compare(problem, simulated: dict[str, np.ndarray], recorded: dict[str, np.ndarray]) -> None:
     """Bits, but for: products, which agree within twice the bound of a summation order; fused forms, within theirs."""
     assert sorted(simulated) == sorted(recorded), f"outputs {sorted(simulated)}, recorded {sorted(recorded)}"
-    if isinstance(problem, Gemm):
+    if isinstance(problem, Gemm | W4a16):
         _compare_products(problem, simulated, recorded)
     elif isinstance(problem, Quantize) and not problem.op.startswith("quantize"):
         _compare_fused(problem, simulated, recorded)
@@ -123,9 +133,10 @@ def _compare_fused(problem: Quantize, simulated: dict, recorded: dict) -> None:
         assert_equal(simulated["residual"].view(bits), recorded["residual"].view(bits), "residual")
 
 
-def _compare_products(problem: Gemm, simulated: dict, recorded: dict) -> None:
+def _compare_products(problem: Gemm | W4a16, simulated: dict, recorded: dict) -> None:
     a, b, bias = problem.inputs()
-    expected, magnitude = reference.product(a.values, b.values, problem.alpha or 1.0, bias)
+    activations = a.astype(np.float64) if isinstance(problem, W4a16) else a.values
+    expected, magnitude = reference.product(activations, b.values, problem.alpha or 1.0, bias)
     order = (problem.k / 16 + 4) * 2.0**-23 * magnitude  # of fp32 sums
     unit = {"bf16": 2.0**-8, "fp16": 2.0**-11, "fp32": 2.0**-23}[problem.dtype]
     for name, array in recorded.items():

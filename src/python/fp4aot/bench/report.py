@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,8 @@ _PACKAGES = ("fp4aot", "torch", "triton", "humming-kernels", "numpy")
 
 
 def _version(package: str) -> str | None:
+    if package == "torch" and "torch" in sys.modules:  # its metadata may leave out what it was built for: +cu130
+        return str(sys.modules["torch"].__version__)
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
