@@ -96,7 +96,9 @@ BEYOND = 2**40  # bytes: what a stride of a tensor map must be less than
 def limits(image: str) -> list[object]:
     k = MOST_K.get(image, CUTLASS_MOST_K)
     formats = ("nvfp4", "mxfp4")
-    listed: list[object] = [NoRows(f"gemm_{kind}{f}", n, 64) for kind in ("", "w4a16_") for f in formats for n in (8, 8192)]
+    listed: list[object] = [
+        NoRows(f"gemm_{kind}{f}", n, 64) for kind in ("", "w4a16_") for f in formats for n in (8, 8192)
+    ]
     for op in ("gemm_nvfp4", "gemm_mxfp4"):
         listed += [
             Limit(op, 3, 64, k),
