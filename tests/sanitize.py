@@ -1,12 +1,14 @@
 """Every op and every tactic of the image that serves this machine's GPU under compute-sanitizer.
 
     python tests/sanitize.py [--tools memcheck,racecheck,synccheck,initcheck] [--ops gemm_w4a16] [--formats nvfp4]
+                             [--jobs 8] [--seconds 300]
 
 Needs an installed fp4aot, torch with CUDA, and compute-sanitizer (CUDA toolkit) on PATH or named by COMPUTE_SANITIZER.
-Each tool runs one process, which also compares every result with the dequantised operands' product, so that a tool that
-changes timing shows a race by its result too. The memory of inputs and outputs comes from cudaMalloc, one allocation a
-tensor, so that nothing behind a tensor is somebody else's. initcheck does not see what tensor stores (TMA) write, so
-its runs do not read results. Exits with 1 if a tool reports anything.
+Every tool runs a process for each op and format, several at a time. It also compares every result with the dequantised
+operands' product, so that a tool that changes timing shows a race by its result too. The memory of inputs and outputs
+comes from cudaMalloc, one allocation a tensor, so that nothing behind a tensor is somebody else's. initcheck does not
+see what tensor stores (TMA) write, so its runs do not read results. racecheck and initcheck take some ten times as long
+as the others: they run the smaller problems. Exits with 1 if a tool reports anything or does not end.
 """
 
 from __future__ import annotations
@@ -15,15 +17,21 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 OURS = "fp4aot"  # in the mangled names of our kernels; torch's are not looked at
+OPS = ("quantize", "gemm", "gemm_w4a16")
 FORMATS = ("nvfp4", "mxfp4")
-PRODUCTS = [(1, 72, 1056), (33, 272, 352), (150, 520, 2112)]  # m, n, k
+PRODUCTS = [(9, 72, 1120), (33, 136, 352), (1, 72, 1056), (150, 520, 2112)]  # m, n, k
 ROWS = [(33, 352), (130, 4096)]
+SLOW = {"racecheck": 2, "initcheck": 2}  # how many of PRODUCTS
 
 
 def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, object]]:
@@ -48,14 +56,14 @@ def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, objec
             fp4aot.rmsnorm_quantize_nvfp4(x, torch.ones(k, dtype=x.dtype, device=device), epsilon=1e-6)
 
 
-def products(op: str, format_: str, device: str) -> Iterator[tuple[str, object, object]]:
+def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[str, object, object]]:
     import fp4aot
     import torch
 
     quantize = getattr(fp4aot, f"quantize_{format_}")
     dequantize = getattr(fp4aot, f"dequantize_{format_}")
     alpha = torch.full((), 0.5, device=device)
-    for m, n, k in PRODUCTS:
+    for m, n, k in PRODUCTS[:most]:
         a, b = (torch.randn(rows, k, dtype=torch.bfloat16, device=device) for rows in (m, n))
         codes, scales = quantize(b)
         weights = dequantize(codes, scales, dtype=torch.float32).double()
@@ -75,72 +83,89 @@ def products(op: str, format_: str, device: str) -> Iterator[tuple[str, object, 
                 yield f"{op} {m}x{n}x{k} {dtype} {name}", d, expected
 
 
-def child(ops: list[str], formats: list[str], device: str, compare: bool) -> int:
+def child(ops: list[str], formats: list[str], device: str, most: int, compare: bool) -> int:
     """Runs everything once; the number of results that are wrong."""
     import torch
 
     torch.manual_seed(0)
     calls, wrong = 0, 0
-    for format_ in formats:
-        for op in ops:
-            runs = quantisation(format_, device) if op == "quantize" else products(f"{op}_{format_}", format_, device)
-            for what, result, expected in runs:
-                calls += 1
-                if not compare:
-                    continue
-                error = ((result.double() - expected.double()).norm() / (expected.double().norm() + 1e-30)).item()
-                if not error < (0.2 if what.startswith("quantize") else 3e-3):
-                    print(f"WRONG: {what}: relative error {error:.1e}", flush=True)
-                    wrong += 1
+    for format_, op in product(formats, ops):
+        runs = quantisation(format_, device) if op == "quantize" else products(f"{op}_{format_}", format_, device, most)
+        for what, result, expected in runs:
+            calls += 1
+            print(f"{calls} calls, {wrong} wrong: {what}", flush=True)
+            if not compare:
+                continue
+            error = ((result.double() - expected.double()).norm() / (expected.double().norm() + 1e-30)).item()
+            if not error < (0.2 if what.startswith("quantize") else 3e-3):
+                print(f"WRONG: {what}: relative error {error:.1e}", flush=True)
+                wrong += 1
     if device == "cuda":
         torch.cuda.synchronize()
-    print(f"{calls} calls, {wrong} wrong", flush=True)
+    print(f"{calls} calls, {wrong} wrong, all done", flush=True)
     return wrong
 
 
 def reports(output: str) -> int:
-    """How many errors and hazards a tool counted; a tool that says nothing did not run."""
+    """How many errors and hazards a tool counted; -1 of a tool that says nothing, which did not run."""
     found = re.findall(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)", output)
     return int(found[-1]) if found else -1
+
+
+def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> bool:
+    """Runs one process under a tool and prints what came out; whether all is well."""
+    command = [sanitizer, "--tool", tool, "--kernel-name", f"kns={OURS}", "--print-limit", "20"]
+    command += [sys.executable, __file__, "--child", "--ops", op, "--formats", format_]
+    command += ["--most", str(SLOW.get(tool, len(PRODUCTS)))]
+    if tool == "initcheck":
+        command.append("--no-compare")
+    environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    start = time.monotonic()
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, env=environment, start_new_session=True, **streams) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the tool and the program under it
+            output, _ = process.communicate()
+    count = reports(output)
+    right = process.returncode == 0 and count == 0 and "all done" in output
+    if not right:
+        print(output[-6000:])
+    said = re.findall(r"\d+ calls, \d+ wrong.*", output)
+    print(
+        f"{tool} {op} {format_}: {count if count >= 0 else 'no'} reports; {said[-1] if said else 'nothing ran'}; "
+        f"{time.monotonic() - start:.0f} s",
+        flush=True,
+    )
+    return right
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", default=",".join(TOOLS))
-    parser.add_argument("--ops", default="quantize,gemm,gemm_w4a16")
+    parser.add_argument("--ops", default=",".join(OPS))
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--device", default="cuda", help="cpu: runs the calls without a tool")
+    parser.add_argument("--jobs", type=int, default=8, help="processes at a time")
+    parser.add_argument("--seconds", type=float, default=600, help="that a process may take")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--most", type=int, default=len(PRODUCTS), help=argparse.SUPPRESS)
     parser.add_argument("--no-compare", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     ops, formats, tools = (value.split(",") for value in (options.ops, options.formats, options.tools))
-    for name, given, allowed in (
-        ("--ops", ops, ("quantize", "gemm", "gemm_w4a16")),
-        ("--formats", formats, FORMATS),
-        ("--tools", tools, TOOLS),
-    ):
+    for name, given, allowed in (("--ops", ops, OPS), ("--formats", formats, FORMATS), ("--tools", tools, TOOLS)):
         if unknown := [value for value in given if value not in allowed]:
             parser.error(f"{name}: {unknown[0]!r} is not one of {', '.join(allowed)}")
     if options.child or options.device == "cpu":
-        return 1 if child(ops, formats, options.device, not options.no_compare) else 0
+        return 1 if child(ops, formats, options.device, options.most, not options.no_compare) else 0
     sanitizer = os.environ.get("COMPUTE_SANITIZER") or shutil.which("compute-sanitizer")
     if sanitizer is None:
         parser.error("compute-sanitizer is not on PATH; install a CUDA toolkit, or name it by COMPUTE_SANITIZER")
-    failed = []
-    for tool in tools:
-        command = [sanitizer, "--tool", tool, "--kernel-name", f"kns={OURS}", "--print-limit", "20"]
-        command += [sys.executable, __file__, "--child", "--ops", options.ops, "--formats", options.formats]
-        if tool == "initcheck":
-            command.append("--no-compare")
-        environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        count = reports(done.stdout)
-        if count != 0 or done.returncode != 0:
-            failed.append(tool)
-            print(done.stdout[-6000:])
-        said = re.findall(r"\d+ calls, \d+ wrong", done.stdout)
-        print(f"{tool}: {count if count >= 0 else 'no'} reports; {said[-1] if said else 'it did not end'}", flush=True)
-    return 1 if failed else 0
+    runs = sorted(product(tools, ops, formats), key=lambda run: run[0] not in SLOW)  # the longest first
+    with ThreadPoolExecutor(options.jobs) as pool:
+        right = list(pool.map(lambda run: check(sanitizer, *run, options.seconds), runs))
+    return 0 if all(right) else 1
 
 
 if __name__ == "__main__":
