@@ -142,6 +142,42 @@ def test_every_output_counts_a_version(device):
         fp4aot.gemm_w4a16_nvfp4(torch.ones(3, 64, dtype=BF16, device=device), weight, out=out.requires_grad_())
 
 
+@pytest.mark.parametrize("wanted", ["a", "alpha", "bias"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_backward_pass_raises(device, format, wanted):
+    """Through the function, the op and a compiled graph. The product itself is the same; out= has no place for one."""
+    name = f"gemm_w4a16_{format}"
+    a, data, n, k, dtype, alpha, bias = arguments(name, device)
+    weight = fp4aot.PreparedWeight(data, n, k, format)
+
+    def function(a, alpha, bias, **options):
+        return getattr(fp4aot, name)(a, weight, alpha, bias, out_dtype=dtype, **options)
+
+    def op(a, alpha, bias):
+        return getattr(OPS, name)(a, data, n, k, dtype, alpha, bias)
+
+    expected = function(a, alpha, bias)
+    given = {"a": a, "alpha": alpha, "bias": bias}
+    given[wanted].requires_grad_()
+    for call in (function, op):
+        out = call(**given)
+        assert torch.equal(out, expected)
+        with pytest.raises(RuntimeError, match=rf"{name} has no backward.*no_grad\(\)"):
+            out.float().sum().backward()
+        assert given[wanted].grad is None
+        with torch.no_grad():
+            assert not call(**given).requires_grad
+    torch.compiler.reset()
+    with pytest.raises(RuntimeError, match="has no backward"):
+        torch.compile(function, fullgraph=True, backend="aot_eager")(**given).float().sum().backward()
+    out = torch.zeros_like(expected)
+    with pytest.raises(RuntimeError, match=rf"{name}: an argument .* requires grad.*no_grad\(\)"):
+        function(**given, out=out)
+    assert not out.any()
+    with torch.no_grad():
+        assert torch.equal(function(**given, out=out), expected)
+
+
 def bad_calls(device):
     """name: (call, text); the op and its fake refuse each."""
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from .errors import no_backward
+
 Format = Literal["nvfp4", "mxfp4"]
 BLOCK = {"nvfp4": 16, "mxfp4": 32}
 SCALE_DTYPE = {"nvfp4": torch.float8_e4m3fn, "mxfp4": torch.float8_e8m0fnu}
@@ -25,10 +27,7 @@ class WithoutBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        raise RuntimeError(
-            f"{ctx.layer} has no backward: it is for inference. Run the model under torch.no_grad(), or train the "
-            "torch.nn.Linear and quantise it afterwards."
-        )
+        raise no_backward(ctx.layer)
 
 
 def run(layer: Any, x: Tensor) -> Tensor:

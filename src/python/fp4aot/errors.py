@@ -33,3 +33,11 @@ class LaunchError(Fp4aotError):
 
 class TorchError(Fp4aotError, ImportError):
     """torch is missing or too old for the torch ops. (NumPy arrays still work.)"""
+
+
+def no_backward(name: str) -> RuntimeError:
+    """What a backward pass through an op or a layer raises, rather than leaving a gradient out."""
+    return RuntimeError(
+        f"{name} has no backward: it is for inference. Run the model under torch.no_grad(), or train the "
+        "torch.nn.Linear and quantise it afterwards."
+    )

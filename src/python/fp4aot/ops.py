@@ -28,7 +28,8 @@ Conventions
         True launches with programmatic dependent launch (CUDA, compute capability 9.0 and newer; else ignored).
 
 Errors: ValueError for an argument that does not fit, RuntimeError for what the installation or the device cannot do;
-each says what was given, what is allowed and the fix. The ops have no backward.
+each says what was given, what is allowed and the fix. The ops have no backward: one through
+``gemm_w4a16_*`` raises, and torch warns of one through the others.
 """
 
 from __future__ import annotations

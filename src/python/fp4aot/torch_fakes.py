@@ -236,11 +236,12 @@ def _out(name: str, fake: Fake) -> Fake:
 
 
 def register() -> None:
-    """Registers every fake, once a process; the ops must be loaded."""
+    """Registers every fake, and that W4A16 has no backward, once a process; the ops must be loaded."""
     namespace: Any = torch.ops.fp4aot
     if getattr(namespace, "fakes_are_registered", False):  # imported again; some versions of torch refuse a second one
         return
     for name, fake in FAKES.items():
         torch.library.register_fake(f"fp4aot::{name}", fake)
         torch.library.register_fake(f"fp4aot::{name}_out", _out(name, fake))
+    torch_fakes_w4a16.register_backward()
     namespace.fakes_are_registered = True

@@ -1,6 +1,9 @@
-"""Fakes of the W4A16 ops: see torch_fakes.py."""
+"""Fakes of the W4A16 ops (see torch_fakes.py), and what autograd does with their products."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +27,7 @@ from ._fake_checks import (
     row_count,
     swizzled_shape,
 )
+from .errors import no_backward
 
 
 def prepared_bytes(vector: int, n: int, k: int) -> int:
@@ -103,3 +107,21 @@ FAKES: dict[str, Fake] = {
     for kind, make in {"prepare": _prepare, "restore": _restore, "gemm": _gemm}.items()
     for name, fmt in {"nvfp4": NVFP4, "mxfp4": MXFP4}.items()
 }
+
+
+def _backward(op: str) -> Callable[..., Any]:
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise no_backward(op)
+
+    return backward
+
+
+def register_backward() -> None:
+    """Makes a backward pass through a product raise: torch alone only warns, and leaves the gradient of ``a`` out.
+
+    Where no gradient is needed this costs a dispatched call some microseconds outside of ``torch.inference_mode()``;
+    the fast path does not come here.
+    """
+    for name in FAKES:
+        if name.startswith("gemm"):
+            torch.library.register_autograd(f"fp4aot::{name}", _backward(name))

@@ -146,6 +146,15 @@ def _refuse_gradients(name: str, written: tuple[Any, ...]) -> None:
             )
 
 
+def _refuse_lost_gradients(name: str, arguments: tuple[Any, ...]) -> None:
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor) and argument.requires_grad:
+            raise RuntimeError(
+                f"{name}: an argument of shape {list(argument.shape)} requires grad, and what is written to out would "
+                "have no gradient. Call it under torch.no_grad(), or give a .detach()."
+            )
+
+
 def _writing(
     name: str, op: Callable[..., Any], first: slice, last: int | None = None, traced: bool = False
 ) -> Callable[..., Any]:
@@ -158,6 +167,8 @@ def _writing(
             written = (*written, arguments[last])
         if _is_grad_enabled():
             _refuse_gradients(name, written)
+            if name.startswith("gemm"):
+                _refuse_lost_gradients(name, arguments)
         result = op(*arguments)
         if not traced:  # a compiled graph counts the versions of its inputs itself
             _increment_version(written)
