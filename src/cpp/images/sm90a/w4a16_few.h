@@ -37,8 +37,44 @@ constexpr bool w4a16_few_valid(fp4aot_gemm_w4a16_params const& p, Format format,
   return p.d_dtype != FP4AOT_FP32 || s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
 }
 
-// Not measured: the rule does not choose these tactics.
-constexpr int64_t kW4a16FewCost = INT64_MAX;
+// Costs in picoseconds, fitted to measurements on an H200; an empty kernel's launch is in none of them (rule.h).
+struct W4a16FewCost {
+  int block;  // of a row block x k tile, if a multiprocessor has others
+  int chain;  // of a warpgroup's k tile besides
+  int fixed;  // of a launch, filling the pipeline, and storing
+};
+constexpr W4a16FewCost kW4a16FewCosts[] = {
+    {73700, 19300, 2930000}, {94200, 29500, 2790000}, {100600, 61100, 3280000}, {83100, 203800, 4590000}};
+static_assert(sizeof kW4a16FewCosts / sizeof kW4a16FewCosts[0] == kW4a16FewTileCount);
+constexpr int64_t kW4a16FewPerCluster = 203000;  // for each doubling of the cluster
+constexpr int64_t kW4a16FewPerPart = 71000;      // for each further part of k of a CTA
+constexpr int64_t kW4a16FewPerWave = 1550000;    // of each further wave of CTAs
+constexpr int64_t kW4a16FewMxfpPercent = 108;    // of the costs of blocks and chains
+constexpr int64_t kW4a16FewMissing = 390;        // of a row that a copy of a k tile's activations does not find
+
+// A warpgroup's k tiles come in whole slots, and the warpgroups of a multiprocessor take turns. Nanoseconds.
+constexpr int64_t w4a16_few_cost(fp4aot_gemm_w4a16_params const& p, Format format, int tactic, int sms) {
+  W4a16FewTile const& tile = kW4a16FewTiles[tactic / kW4a16FewClusterSizes];
+  W4a16FewCost const& costs = kW4a16FewCosts[tactic / kW4a16FewClusterSizes];
+  int const ctas_log2 = tactic % kW4a16FewClusterSizes;
+  int64_t const running = w4a16_clusters(ctas_log2, 1, sms);
+  W4a16FewSchedule const s = w4a16_few_schedule(format, tile, w4a16_row_tiles(std::min(p.n, kW4a16MaxN)),
+                                                w4a16_k_tiles(p.k), ctas_log2, running);
+  int64_t const slices = divide_up(p.m, tile.tokens);
+  int64_t const longest = divide_up(s.split + (s.longer > 0), tile.slot_tiles) * tile.slot_tiles;
+  int64_t const groups = int64_t{s.groups} * s.parts;
+  int64_t const at_once =
+      std::min<int64_t>(228 * 1024 / (s.shared_bytes + kW4a16SharedPerCta), 2 * tile.groups / groups);
+  int64_t const of_multiprocessor = divide_up(s.clusters * slices, running);  // CTAs
+  auto const wave = [&](int64_t ctas) { return longest * (costs.chain + costs.block * ctas * groups); };
+  int64_t const full = of_multiprocessor / at_once, rest = of_multiprocessor % at_once, waves = full + (rest > 0);
+  int64_t const streaming = full * wave(at_once) + (rest > 0 ? wave(rest) : 0);
+  int64_t const missing = (slices * tile.tokens - p.m) * longest * kW4a16FewMissing * waves;
+  int64_t const percent = format == Format::kMxfp4 ? kW4a16FewMxfpPercent : 100;
+  return (costs.fixed + kW4a16FewPerCluster * ctas_log2 + kW4a16FewPerPart * (s.parts - 1) +
+          kW4a16FewPerWave * (waves - 1) + missing + streaming * percent / 100) /
+         1000;
+}
 
 template <Format kFormat>
 struct W4a16Few {

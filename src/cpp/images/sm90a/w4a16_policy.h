@@ -28,7 +28,8 @@ struct W4a16Policy {
                            multiprocessors_of(p.device.index, kMultiprocessors));
   }
   static int64_t other_cost(Params const& p, int tactic, int sms) {
-    return tactic < kW4a16WgmmaTactics ? w4a16_wgmma_cost(p, kFormat, tactic, sms) : kW4a16FewCost;
+    return tactic < kW4a16WgmmaTactics ? w4a16_wgmma_cost(p, kFormat, tactic, sms)
+                                       : w4a16_few_cost(p, kFormat, tactic - kW4a16WgmmaTactics, sms);
   }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
     if (tactic < kW4a16WgmmaTactics) return W4a16Wgmma<kFormat>::launch(p, tactic, sms, message);

@@ -13,15 +13,22 @@
 
 namespace fp4aot::sm90a {
 
-// Costs in nanoseconds on an H200. Estimates, not measured: what W4A4's kernel, which differs in its weights, was measured
-// to take (policy.h).
-constexpr WgmmaTile kW4a16WgmmaTiles[] = {
-    {64, 524, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
+// Costs in nanoseconds, fitted to measurements on an H200; an empty kernel's launch is in none of them (rule.h).
+struct W4a16WgmmaTile {
+  int tokens;
+  int step;   // of one step
+  int fixed;  // storing the tile, as far as the next one does not hide it
+  int cut;    // storing a part's sums
+};
+constexpr W4a16WgmmaTile kW4a16WgmmaTiles[] = {
+    {64, 550, 963, 2750}, {128, 785, 248, 2830}, {192, 991, 276, 2840}, {256, 1299, 209, 6330}};
 constexpr int kW4a16WgmmaTileCount = 4;
 constexpr int kW4a16WgmmaTactics = kW4a16WgmmaTileCount * 2;
-constexpr int kW4a16WgmmaLaunch = 6000;  // and filling the pipeline
-constexpr int kW4a16WgmmaBefore = 1500;  // a kernel before it, that splits activations or clears counters
-constexpr int kW4a16WgmmaSplit = 900;    // values split in a nanosecond
+constexpr int kW4a16WgmmaLaunch = 3800;  // and filling the pipeline
+constexpr int kW4a16WgmmaBefore = 1340;  // a kernel before it, that clears counters or splits activations
+constexpr int kW4a16WgmmaPart = 380;     // adding a part of 64 rows of activations
+constexpr int kW4a16WgmmaMissing = 98;   // of 64 rows that a copy of a step's activations does not find
+constexpr int kW4a16WgmmaSplit = 900;    // values split in a nanosecond: an estimate, not measured
 
 constexpr char const* kW4a16WgmmaNames[] = {"wgmma_128x64",  "wgmma_128x64_cut",  "wgmma_128x128", "wgmma_128x128_cut",
                                             "wgmma_128x192", "wgmma_128x192_cut", "wgmma_128x256", "wgmma_128x256_cut"};
@@ -44,18 +51,25 @@ constexpr bool w4a16_wgmma_valid(fp4aot_gemm_w4a16_params const& p, int tactic) 
 // What a tile costs along k and besides, for the CTAs that have most of them, as gemm_cost.
 constexpr int64_t w4a16_wgmma_cost(fp4aot_gemm_w4a16_params const& p, Format format, int tactic, int sms) {
   bool const split = w4a16_wgmma_split(p, format), cut = tactic % 2 != 0;
-  WgmmaTile const& tile = kW4a16WgmmaTiles[tactic / 2];
+  W4a16WgmmaTile const& tile = kW4a16WgmmaTiles[tactic / 2];
   int64_t const steps = divide_up(p.k, kWgmmaStep) << split;
   int64_t const m = std::clamp<int64_t>(p.m, 1, kMaxCost), n = std::clamp<int64_t>(p.n, 1, kMaxCost);
   int64_t const scale = divide_up(p.m, m) * divide_up(p.n, n);
   TileSchedule const schedule = schedule_tiles(m, n, steps * kWgmmaStep, tile.tokens, cut, sms);
-  int64_t const whole = divide_up(schedule.whole, schedule.clusters) * (steps * tile.step + tile.fixed);
+  // Of a workspace, which has whole tiles, no row is missing.
+  int64_t const missing = split ? 0 : (int64_t{schedule.m_tiles} * tile.tokens - m) / schedule.m_tiles;
+  int64_t const step = tile.step + missing * kW4a16WgmmaMissing / 64;
+  int64_t const whole = divide_up(schedule.whole, schedule.clusters) * (steps * step + tile.fixed);
   int64_t cost = kW4a16WgmmaLaunch + whole * scale;
   if (split) cost += p.m * p.k / kW4a16WgmmaSplit;
   if (split || cut) cost += kW4a16WgmmaBefore;
-  if (schedule.whole < schedule.tiles) {
-    cost += (schedule.range + (schedule.longer > 0)) * int64_t{tile.step} + tile.fixed + tile.cut +
-            int64_t{schedule.clusters} * tile.tokens / 64 * kWgmmaPart / schedule.tiles;
+  int64_t const shared = schedule.tiles - schedule.whole;
+  if (shared > 0) {
+    // A cluster's range is a part of one tile, if all tiles have as many parts, or of two.
+    int64_t const segments = schedule.longer == 0 && schedule.clusters % shared == 0 ? 1 : 2;
+    int64_t const parts = divide_up(schedule.clusters, shared);
+    cost += (schedule.range + (schedule.longer > 0)) * step + tile.fixed + segments * tile.cut +
+            parts * tile.tokens / 64 * kW4a16WgmmaPart;
   }
   return cost;
 }

@@ -13,20 +13,22 @@
 
 namespace fp4aot {
 
-// Costs in picoseconds of a multiprocessor, fitted to measurements on an H200.
+// Costs in picoseconds, fitted to measurements on an H200; an empty kernel's launch is in none of them.
 struct W4a16TileCost {
   W4a16Tile tile;
-  int tile_cost;   // of a row tile x k tile, and for w warps kW4a16FewWarps / w of it more
-  int chain_cost;  // of a warp's k tile, however few warps there are
+  int tile_cost;   // of a row tile x k tile; warps that do as much as kW4a16IdleTiles of them never overlap with others
+  int chain_cost;  // of a warp's k tile, however few warps a multiprocessor has
+  int fixed;       // of a launch, and filling the pipeline
 };
-constexpr W4a16TileCost kW4a16Tiles[] = {{{1, 1}, 16500, 160000}, {{2, 2}, 22000, 330000}, {{4, 2}, 30000, 450000}};
+constexpr W4a16TileCost kW4a16Tiles[] = {
+    {{1, 1}, 15300, 78000, 3060000}, {{2, 2}, 20400, 414000, 2890000}, {{4, 2}, 30500, 464000, 3100000}};
 constexpr int kW4a16TileCount = 3;
 constexpr int kW4a16ClusterSizes = 4;  // 1, 2, 4, 8
 constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
-// Of a launch, for each doubling of the cluster, and for each further part of k of a CTA.
-constexpr int64_t kW4a16Fixed = 2900000, kW4a16PerCluster = 400000, kW4a16PerPart = 500000;
-constexpr int64_t kW4a16FewWarps = 4;
-constexpr int64_t kW4a16ActivationCost = 10;  // of a byte of activations
+constexpr int64_t kW4a16PerPart = 480000;   // for a second and a third part of k of a CTA; more hide behind them
+constexpr int64_t kW4a16PerWave = 920000;   // of each further wave of CTAs
+constexpr int64_t kW4a16IdleTiles = 373;    // hundredths
+constexpr int64_t kW4a16MxfpPercent = 111;  // of the costs of tiles and chains: MXFP4 has another product for each pair
 
 #define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4", tile "_cluster8"
 constexpr char const* kW4a16MmaSyncNames[] = {FP4AOT_CLUSTERS("mma_sync_16x8"), FP4AOT_CLUSTERS("mma_sync_32x16"),
@@ -58,7 +60,7 @@ constexpr int64_t w4a16_clusters(int ctas_log2, int resident, int sms) {
   return std::max<int64_t>((ctas_log2 > 1 ? ctas * 15 / 16 : ctas) >> ctas_log2, 1);
 }
 
-// The better of one and two CTAs a multiprocessor.
+// The better of one and two CTAs a multiprocessor. A warp's k tiles come in whole slots, and warps wait for each other.
 constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p, int tactic,
                                W4a16Device const& device) {
   W4a16TileCost const& tile = device.tiles[tactic / kW4a16ClusterSizes];
@@ -76,16 +78,22 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     }
     bool const fits = resident * (s.shared_bytes + kW4a16SharedPerCta) <= device.shared;
     if (resident > 1 && !fits) continue;
-    int64_t const all = s.clusters * slices, waves = (all + clusters - 1) / clusters;
-    int64_t const at_once =
-        (std::min(all, clusters) * s.ctas() + device.sms - 1) / device.sms;  // CTAs a multiprocessor
-    int64_t const longest = s.split + (s.longer > 0), k_of_cta = longest * s.parts;
-    int64_t const warps = at_once * s.warps * s.parts;
-    int64_t const tile_cost = s.group * int64_t{tile.tile_cost} * (warps + kW4a16FewWarps) / warps;
-    int64_t const activations = 8 * tile.tile.token_tiles * kW4a16TileK * 2 * kW4a16ActivationCost;
-    int64_t const streaming = at_once * k_of_cta * (tile_cost + activations);
-    int64_t const fixed = kW4a16Fixed + kW4a16PerCluster * ctas_log2 + kW4a16PerPart * (s.parts - 1);
-    int64_t const cost = fixed + waves * std::max(streaming, longest * int64_t{tile.chain_cost});
+    int64_t const at_once = 2 * (s.shared_bytes + kW4a16SharedPerCta) <= device.shared ? 2 : 1;
+    int64_t const running = w4a16_clusters(ctas_log2, 1, device.sms);
+    int64_t const of_multiprocessor = (s.clusters * slices + running - 1) / running;  // CTAs
+    int64_t const slot = w4a16_slot_tiles(tile.tile.row_tiles);
+    int64_t const longest = (s.split + (s.longer > 0) + slot - 1) / slot * slot;
+    int64_t const of_cta = int64_t{s.warps} * s.parts * tile.tile.row_tiles;  // row tiles, those of idle warps too
+    auto const wave = [&](int64_t ctas) {
+      return longest *
+             std::max<int64_t>(tile.chain_cost, tile.tile_cost * (ctas * of_cta * 100 + kW4a16IdleTiles) / 100);
+    };
+    int64_t const full = of_multiprocessor / at_once, rest = of_multiprocessor % at_once;
+    int64_t const streaming = full * wave(at_once) + (rest > 0 ? wave(rest) : 0);
+    int64_t const waves = full + (rest > 0);
+    int64_t const percent = format == Format::kMxfp4 ? kW4a16MxfpPercent : 100;
+    int64_t const cost = tile.fixed + kW4a16PerPart * std::min<int64_t>(s.parts - 1, 2) + kW4a16PerWave * (waves - 1) +
+                         streaming * percent / 100;
     if (resident == 1 || cost < best.cost) best = {s, cost};
   }
   return best;
