@@ -1,7 +1,8 @@
 """What sm90a's rule chooses for gemm_w4a16_* against the best tactics that an H200 was measured to have. Needs no GPU.
 
 `w4a16_h200.txt`: a line a product, format, N, K, M, then tactics that take at most KEPT times the best, each with its
-microseconds. `python test_w4a16_choice.py w.json` prints it from what `fp4aot bench --suite w4a16 --tactics --json` wrote.
+microseconds. `python test_w4a16_choice.py w.json` prints it from what
+`fp4aot bench --suite w4a16 --tactics --json w.json` wrote.
 """
 
 import ctypes

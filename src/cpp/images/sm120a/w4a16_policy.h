@@ -8,8 +8,9 @@
 
 namespace fp4aot::sm120a {
 
-// Estimates that nothing has measured, for NVFP4; rule.h has a percentage for MXFP4. A tile's 576 bytes take 60 ns of a multiprocessor's share
-// of 1.79 TB/s, which NVIDIA publishes for an RTX PRO 6000, longer than its products take; chains are an H200's, by clock.
+// Estimates that nothing has measured, for NVFP4; rule.h has a percentage for MXFP4. A tile's 576 bytes take 60 ns of a
+// multiprocessor's share of 1.79 TB/s, which NVIDIA publishes for an RTX PRO 6000, longer than its products take; chains
+// are an H200's, by clock.
 constexpr W4a16TileCost kW4a16TileCosts[] = {{kW4a16Tiles[0].tile, 64000, 122000, 2900000},
                                              {kW4a16Tiles[1].tile, 65000, 250000, 2900000},
                                              {kW4a16Tiles[2].tile, 67000, 340000, 2900000}};
