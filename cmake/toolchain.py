@@ -188,6 +188,14 @@ def selected_images(choice: str | None = None) -> list[str]:
     return [name for name in names if name in chosen or name == "cpu"]
 
 
+def wants_torch() -> bool:
+    """FP4AOT_TORCH: whether the torch binding is built."""
+    value = os.environ.get("FP4AOT_TORCH", "ON")
+    if value.upper() not in ("ON", "OFF", "1", "0"):
+        raise Missing(f"FP4AOT_TORCH is '{value}'; it must be ON or OFF, 1 or 0.")
+    return value.upper() in ("ON", "1")
+
+
 def requirements(images: list[str]) -> list[str]:
     """PyPI packages that a build of these images needs and this machine lacks."""
     needed = []
@@ -201,7 +209,7 @@ def requirements(images: list[str]) -> list[str]:
             find_cutlass()
         except Missing:
             needed.append(CUTLASS)
-    if os.environ.get("FP4AOT_TORCH", "ON").upper() != "OFF":
+    if wants_torch():
         try:
             find_torch()
         except Missing:

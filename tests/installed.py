@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-STRICT = os.environ.get("FP4AOT_TESTS_STRICT", "0") not in ("", "0")
+_strict = os.environ.get("FP4AOT_TESTS_STRICT", "0")
+assert _strict in ("0", "1"), f"FP4AOT_TESTS_STRICT is {_strict!r}; it must be 1 or 0, or not set."
+STRICT = _strict == "1"
 
 
 def need(condition: object, reason: str) -> None:

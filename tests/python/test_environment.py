@@ -2,6 +2,7 @@
 
 import installed
 import pytest
+from fp4aot._environment import switch
 
 PROGRAM = """
 import numpy as np, fp4aot
@@ -31,3 +32,52 @@ def test_value_that_means_nothing(name, value, allowed):
 def test_good_values_say_nothing():
     done = installed.python(PROGRAM, env={"FP4AOT_CPU_ISA": "portable", "FP4AOT_NUM_THREADS": "2"})
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("value", ["", "2", "yes"])
+def test_checks_that_are_neither_on_nor_off(value):
+    """The library loads and tells about itself, but no op runs without a check that somebody may have asked for."""
+    names = ("FP4AOT_CHECK_POINTERS", "FP4AOT_CHECK_SCALES")
+    code = "import fp4aot; print(fp4aot.info()['abi'])\n" + PROGRAM
+    done = installed.python(code, env=dict.fromkeys(names, value), check=False)
+    assert done.stdout.startswith("1.")
+    text = " ".join(f"{name} is '{value}'; it must be 1 or 0, or not set." for name in names)
+    assert f"ValueError: {text}" in done.stderr
+
+
+TORCH = """
+import torch, fp4aot
+x = torch.ones(1, 16)
+print(fp4aot.quantize_nvfp4(x.numpy())[0].tolist())
+try:
+    print(fp4aot.quantize_nvfp4(x)[0].tolist())
+except fp4aot.TorchError as error:
+    print(error)
+"""
+
+
+def test_a_fast_path_that_is_neither_on_nor_off():
+    """As with a torch that cannot be used: arrays work, tensors say why not."""
+    arrays, tensors = installed.python(TORCH, env={"FP4AOT_FAST_PATH": "yes"}).stdout.splitlines()
+    assert arrays == str([[0x77] * 8])
+    assert tensors == "FP4AOT_FAST_PATH is 'yes'; it must be 1 or 0, or not set."
+
+
+def test_switches_that_are_off_or_on_say_nothing():
+    names = ("FP4AOT_CHECK_SCALES", "FP4AOT_CHECK_POINTERS", "FP4AOT_FAST_PATH")
+    for value in ("0", "1"):
+        done = installed.python(TORCH, env=dict.fromkeys(names, value))
+        assert (done.stdout, done.stderr) == (f"{[[0x77] * 8]}\n" * 2, "")
+
+
+def test_a_switch(monkeypatch):
+    monkeypatch.delenv("FP4AOT_FAST_PATH", raising=False)
+    assert switch("FP4AOT_FAST_PATH", True)
+    assert not switch("FP4AOT_FAST_PATH", False)
+    for value, on in (("1", True), ("0", False)):
+        monkeypatch.setenv("FP4AOT_FAST_PATH", value)
+        assert [switch("FP4AOT_FAST_PATH", default) for default in (True, False)] == [on, on]
+    for value in ("", "2", "yes", "true", "01", "1 "):
+        monkeypatch.setenv("FP4AOT_FAST_PATH", value)
+        with pytest.raises(ValueError, match=f"FP4AOT_FAST_PATH is {value!r}; it must be 1 or 0, or not set"):
+            switch("FP4AOT_FAST_PATH", True)

@@ -143,6 +143,17 @@ def test_images(toolchain, monkeypatch):
         toolchain.selected_images("cpu,sm75")
 
 
+def test_the_torch_binding_is_wanted_or_not(toolchain, monkeypatch):
+    assert toolchain.wants_torch()
+    for value, wanted in (("ON", True), ("1", True), ("off", False), ("0", False)):
+        monkeypatch.setenv("FP4AOT_TORCH", value)
+        assert toolchain.wants_torch() is wanted, value
+    for value in ("", "2", "yes"):
+        monkeypatch.setenv("FP4AOT_TORCH", value)
+        with pytest.raises(toolchain.Missing, match=f"FP4AOT_TORCH is '{value}'; it must be ON or OFF"):
+            toolchain.requirements(["cpu"])
+
+
 def test_the_command_prints_an_error_and_fails():
     environment = {"PATH": "", "FP4AOT_IMAGES": "sm75"}
     done = subprocess.run([sys.executable, SOURCE, "requirements"], env=environment, capture_output=True, text=True)

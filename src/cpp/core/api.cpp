@@ -5,6 +5,7 @@
 #include "core/checks.h"
 #include "core/images.h"
 #include "core/info.h"
+#include "core/switches.h"
 
 namespace fp4aot::core {
 
@@ -131,6 +132,7 @@ fp4aot_status check_special(fp4aot_op op, Slot const& slot, fp4aot_gemm_w4a16_pa
 
 template <typename Params>
 fp4aot_status run(fp4aot_op op, Params const* given) {
+  FP4AOT_RETURN_IF_ERROR(check_switches());
   Params storage;
   Params const* p = nullptr;
   FP4AOT_RETURN_IF_ERROR(adapt(op, given, &storage, &p));
@@ -198,11 +200,12 @@ fp4aot_status with_slot(fp4aot_op op, void const* params, F&& f) {
     Binding const* binding = nullptr;
     Slot const* slot = nullptr;
     FP4AOT_RETURN_IF_ERROR(find_slot(op, p->device, &binding, &slot));
-    if (is_empty(*p)) {
+    if (!is_empty(*p)) {
+      FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
+    } else {
       storage = with_a_row(*p);
       p = &storage;
     }
-    FP4AOT_RETURN_IF_ERROR(check_problem(op, *binding, *slot, p));
     ContextScope const scope(binding->context);
     FP4AOT_RETURN_IF_ERROR(scope.status());
     return f(static_cast<void const*>(p), *slot);

@@ -2,11 +2,11 @@
 // not zero: Blackwell's tensor cores would multiply a NaN there into a real row. Waits for the stream.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 
 #include "core/checks.h"
 #include "core/driver.h"
+#include "core/switches.h"
 #include "fp4aot/formats.h"
 
 namespace fp4aot::core {
@@ -45,11 +45,7 @@ fp4aot_status check_padding(fp4aot_op op, fp4aot_device device, char const* name
 }  // namespace
 
 fp4aot_status check_scale_padding(fp4aot_op op, fp4aot_gemm_params const& p) {
-  static bool const wanted = [] {
-    char const* const value = std::getenv("FP4AOT_CHECK_SCALES");
-    return value != nullptr && std::strcmp(value, "1") == 0;
-  }();
-  if (!wanted) return FP4AOT_OK;
+  if (!switches.check_scales) return FP4AOT_OK;
   if (p.device.type == FP4AOT_CUDA) {
     bool capturing = false;
     FP4AOT_RETURN_IF_ERROR(wait_for_stream(p.stream, &capturing));

@@ -2,23 +2,15 @@
 #ifndef FP4AOT_CORE_CHECKER_H_
 #define FP4AOT_CORE_CHECKER_H_
 
-#include <cstdlib>
-#include <cstring>
-
 #include "core/driver.h"
 #include "core/error.h"
+#include "core/switches.h"
 #include "fp4aot/formats.h"
 #include "images/image.h"
 
 namespace fp4aot::core {
 
 using Long = long long;
-
-// FP4AOT_CHECK_POINTERS=1: ask the driver where each pointer of a CUDA call points.
-inline bool const checks_pointers = [] {
-  char const* const value = std::getenv("FP4AOT_CHECK_POINTERS");
-  return value != nullptr && std::strcmp(value, "1") == 0;
-}();
 
 // Checks the arguments of one call; the first failure wins.
 class Checker {
@@ -101,7 +93,7 @@ class Checker {
                      "%s: %s = %p is misaligned; it must be a multiple of %zu bytes. Copy the view to a fresh buffer.",
                      op_, name, pointer, alignment);
     }
-    if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && checks_pointers) on_device(name, pointer);
+    if (ok() && pointer != nullptr && device_.type == FP4AOT_CUDA && switches.check_pointers) on_device(name, pointer);
   }
 
   void buffer(char const* name, int64_t bytes, int64_t needed, char const* shape) {

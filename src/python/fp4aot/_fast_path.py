@@ -8,13 +8,15 @@ not have; without one of them, or without the module, all calls are dispatched. 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._environment import switch
+from .errors import TorchError
 
 VARIABLE = "FP4AOT_FAST_PATH"
 
@@ -36,9 +38,15 @@ def _sees_modes(is_quiet: Callable[[], bool]) -> bool:
 
 
 def load() -> Bind | None:
-    """What binds an op's name and its dispatched function to its fast function; None if there are no fast functions."""
-    if os.environ.get(VARIABLE) == "0":
-        return None
+    """What binds an op's name and its dispatched function to its fast function; None if there are no fast functions.
+
+    Raises TorchError if the environment says neither yes nor no.
+    """
+    try:
+        if not switch(VARIABLE, default=True):
+            return None
+    except ValueError as error:
+        raise TorchError(str(error)) from None
     try:
         from . import _torch_fast  # type: ignore[attr-defined]
 
