@@ -42,6 +42,15 @@ def test_product(build):
     assert "error of the product" in installed.run(build / "product").stdout
 
 
+def test_w4a16(build):
+    """Bytes: two 16 x 64 tiles of rows and of k, codes and scales."""
+    lines = installed.run(build / "w4a16").stdout.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        f"gemm_w4a16_nvfp4: {2 * 2 * (512 + 64)} bytes",
+        f"gemm_w4a16_mxfp4: {2 * 2 * (512 + 32)} bytes",
+    ]
+
+
 def test_version_from_c(build):
     version, abi, supports = installed.run(build / "version").stdout.split()
     assert version == fp4aot.__version__
