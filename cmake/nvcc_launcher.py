@@ -4,6 +4,9 @@
 
 The wheel holds machine code only, but the tests read the PTX that this very compilation went through (unit.cu.o.ptx).
 ccache restores objects, not side files, so the PTX is kept in a cache of its own under the object's hash.
+
+When ptxas makes wgmma's products wait for each other, which costs a kernel most of its speed, it says so as
+information, not as a warning. Here it is an error. ccache repeats what ptxas printed.
 """
 
 from __future__ import annotations
@@ -47,6 +50,11 @@ def absolute_dependencies(file: Path, root: str) -> None:
     file.write_text(f"{target}: {' '.join(word for word in words if word != chr(92))}\n")
 
 
+def is_serialised(messages: str) -> bool:
+    """Whether ptxas said so, e.g. "(C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized"."""
+    return any("wgmma" in line and "serialized" in line for line in messages.splitlines())
+
+
 def main(arguments: list[str]) -> int:
     root, command = arguments[0], arguments[1:]
     if "-c" not in command or "-o" not in command:  # dependency scans, compiler checks
@@ -72,7 +80,13 @@ def main(arguments: list[str]) -> int:
         command = [ccache, *command]
 
     def compile_unit() -> int:
-        return subprocess.run(command, env=environment, cwd=root).returncode
+        done = subprocess.run(command, env=environment, cwd=root, stderr=subprocess.PIPE, text=True, errors="replace")
+        sys.stderr.write(done.stderr)
+        if done.returncode == 0 and is_serialised(done.stderr):
+            print(f"fp4aot: {unit}: error: products of wgmma are serialised, see above", file=sys.stderr)
+            output.unlink(missing_ok=True)
+            return 1
+        return done.returncode
 
     start = time.monotonic()
     code = compile_unit()
