@@ -238,11 +238,25 @@ FAULTS = (
         WRONG_RESULT,
     ),
     Fault(
-        "stream: a CTA ends before the others have read its sums",
+        "stream: sums not waited for",
         "wgmma_stream",
-        "if (slices > 1) cluster_sync();  // others may still read this CTA's sums",
+        "mbarrier_wait(sums_barrier, 0);",
         ";",
-        "of a CTA that has ended",
+        "mismatch at|of a CTA that has ended|copies in flight",
+    ),
+    Fault(
+        "stream: fewer sums expected than come",
+        "wgmma_stream",
+        "(blocks + slices - 1 - rank) / slices * slices",
+        "(blocks + slices - 1 - rank) / slices * (slices - 1)",
+        "mbarrier underflow|mismatch at|of a CTA that has ended",
+    ),
+    Fault(
+        "stream: sums of two CTAs in one place",
+        "wgmma_stream",
+        "local * slices + rank",
+        "local * slices",
+        WRONG_RESULT,
     ),
     Fault(
         "stream: columns beyond n stored",

@@ -24,7 +24,7 @@ void run(Problem const& problem, int slices) {
       dim3(slices, static_cast<unsigned>((rows + kRows - 1) / kRows), (problem.m + kTokens - 1) / kTokens);
   int const clusters = static_cast<int>(machine::grid_dim.y * machine::grid_dim.z);
   for (int cluster = 0; cluster < clusters; ++cluster) {
-    machine::run_cluster(slices, cluster * slices, Config::kSharedBytes,
+    machine::run_cluster(slices, cluster * slices, Config::shared_bytes(slices),
                          [&] { fp4aot::wgmma_stream_gemm_kernel<Config>(args); });
   }
   char name[64];

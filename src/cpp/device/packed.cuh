@@ -21,6 +21,13 @@ __device__ __forceinline__ uint32_t masked_either(uint32_t a, uint32_t b, uint32
   return word;
 }
 
+// Bits of a where the mask has ones, of b elsewhere: opaque for the same reason.
+__device__ __forceinline__ uint32_t select_bits(uint32_t a, uint32_t b, uint32_t mask) {
+  uint32_t word;
+  asm("lop3.b32 %0, %1, %2, %3, 0xE4;" : "=r"(word) : "r"(a), "r"(b), "r"(mask));
+  return word;
+}
+
 // The e4m3 values in the low two bytes, as fp16; exact.
 __device__ __forceinline__ uint32_t e4m3x2_to_f16x2(uint32_t bytes) {
   uint32_t pair;

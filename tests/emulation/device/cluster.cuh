@@ -12,15 +12,35 @@ inline void cluster_sync() {
   machine::synchronise(cluster.barrier, cluster.threads);
 }
 
-inline void cluster_sync_shared() { cluster_sync(); }
+inline void cluster_arrive() {
+  __syncwarp();
+  machine::Cluster& cluster = *machine::current->cta->cluster;
+  machine::current->arrived_in = cluster.halves.generation;
+  if (++cluster.halves.arrived == cluster.threads) {
+    cluster.halves.arrived = 0;
+    ++cluster.halves.generation;
+  }
+}
+
+inline void cluster_wait() {
+  __syncwarp();
+  machine::wait_while(machine::current->cta->cluster->halves.generation, machine::current->arrived_in);
+}
+
+// The destination holds junk until the bytes land.
+inline void cluster_store16_async(uint32_t address, float const (&v)[4], uint32_t barrier_address) {
+  uint8_t* const shared = machine::shared_bytes(address, 16, 16);
+  machine::Mbarrier* const barrier = &machine::initialised_mbarrier(barrier_address);
+  std::memset(shared, 0xEE, 16);
+  float4 const value = {v[0], v[1], v[2], v[3]};
+  machine::flying.push_back([=] {
+    std::memcpy(shared, &value, 16);
+    barrier->bytes -= 16;
+    barrier->complete_if_done();
+  });
+}
 
 inline uint32_t cluster_address(uint32_t own_address, uint32_t rank) { return (own_address & 0xFFFFFF) | rank << 24; }
-
-inline float4 cluster_load16(uint32_t address) {
-  float4 v;
-  std::memcpy(&v, machine::shared_bytes(address, 16, 16), 16);
-  return v;
-}
 
 }  // namespace fp4aot
 

@@ -10,6 +10,7 @@ namespace fp4aot {
 
 inline uint32_t masked(uint32_t a, uint32_t mask) { return a & mask; }
 inline uint32_t masked_either(uint32_t a, uint32_t b, uint32_t mask) { return (a | b) & mask; }
+inline uint32_t select_bits(uint32_t a, uint32_t b, uint32_t mask) { return (a & mask) | (b & ~mask); }
 
 inline uint32_t f16_bits(float x) { return __half_raw(__float2half_rn(x)).x; }
 

@@ -27,13 +27,12 @@ struct MmaOperand<Format::kNvfp4> {
 
   // Word 0..3 of the four that hold the codes.
   __device__ __forceinline__ void dequantize(int word, uint32_t codes, uint32_t (&pairs)[4]) const {
-    // A nibble is moved twice, for its sign and for its magnitude, and what is not wanted of both masked off at once:
-    // even nibbles by multiplications, on another pipe than the masks; of odd ones the magnitude goes down by 3 bits.
-    constexpr uint32_t kSignAndMagnitude = 0x8E008E00u;
-    uint32_t const even = masked(codes, 0x0F0F0F0Fu), odd = masked(codes, 0xF0F0F0F0u), low = odd >> 3;
-    uint32_t const shifted[4] = {
-        masked_either(even << 12, even << 9, kSignAndMagnitude), masked_either(odd << 8, low << 8, kSignAndMagnitude),
-        masked_either(even << 4, even << 1, kSignAndMagnitude), masked_either(odd, low, kSignAndMagnitude)};
+    // Signs to bit 7 of each byte, magnitudes to bits 3..1, for all even nibbles at once and for all odd ones; then a byte
+    // is the upper one of a half as it is or 8 bits further. What else is in it is masked off last.
+    constexpr uint32_t kSigns = 0x80808080u, kSignAndMagnitude = 0x8E008E00u;
+    uint32_t const even = select_bits(codes << 4, codes << 1, kSigns), odd = select_bits(codes, codes >> 3, kSigns);
+    uint32_t const shifted[4] = {masked(even << 8, kSignAndMagnitude), masked(odd << 8, kSignAndMagnitude),
+                                 masked(even, kSignAndMagnitude), masked(odd, kSignAndMagnitude)};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       pairs[i] = word < 2 ? multiply_f16x2<0>(shifted[i], scales) : multiply_f16x2<1>(shifted[i], scales);

@@ -1,9 +1,9 @@
 // W4A4 for few activation rows: weights stream through each warp's own shared memory to the registers of wgmma.
 //
 // A CTA owns kRows weight rows, kTokens activation rows and a slice of k; the CTAs of a cluster have the other slices of
-// the same results and add them through distributed shared memory. Activations are dequantised once a CTA, into shared
-// memory; weights by the warps that multiply them: a warpgroup has 64 rows and every kDepthGroups-th step of 128 values,
-// a warp copies its own 16 rows of them.
+// the same results and send each other their sums. Activations are dequantised once a CTA, into shared memory; weights by
+// the warps that multiply them: a warpgroup has 64 rows and every kDepthGroups-th step of 128 values, a warp copies its
+// own 16 rows of them.
 //
 // A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step of rows g and g + 8 of its warp. The order along k is that
 // of dequantize_word, the same for both operands. A warp's rows are four rows next to each other, those 32 further, and so
@@ -14,6 +14,7 @@
 #include "device/cluster.cuh"
 #include "device/cp_async.cuh"
 #include "device/mbarrier.cuh"
+#include "device/mbarrier_init.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
 #include "device/wgmma.cuh"
@@ -51,17 +52,25 @@ struct WgmmaStreamConfig {
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
 
   // Activations: as many steps at once as there is room for; the copies of the next ones are under way.
-  static constexpr int kChunk = kTokens == 64 ? 6 / kDepthGroups * kDepthGroups : 256 / kTokens;
+  static constexpr int kChunk = kTokens == 64 ? (kRows == 256 ? 5 : 6) : 256 / kTokens;
   static constexpr int kRounds = kChunk / kDepthGroups;  // of a warpgroup, in a chunk
   static_assert(kChunk % kDepthGroups == 0);
   static constexpr int kProductBytes = kTokens * 32;
-  static constexpr int kOperands = kWarps * kWarpBytes;                            // [step][product]
-  static constexpr int kStaging = kOperands + kChunk * kProducts * kProductBytes;  // two
-  static constexpr int kStagingBytes = kChunk * kTokenTiles * 640;
-  static constexpr int kAlpha = kStaging + 2 * kStagingBytes;
-  static constexpr int kSharedBytes = kAlpha + 16;
+  static constexpr int kOperands = kWarps * kWarpBytes;  // [step][product]
+  static constexpr int kStaging = kOperands + kChunk * kProducts * kProductBytes;
+  static constexpr int kAlpha = kStaging + kChunk * kTokenTiles * 640;
   static constexpr int kSumStride = kRows + 4;  // floats
-  static_assert(kSharedBytes <= 227 * 1024 && kDepthGroups * kTokens * kSumStride * 4 <= kAlpha);
+  static_assert(kDepthGroups * kTokens * kSumStride * 4 <= kAlpha);
+  // Sums from the CTAs of the cluster, in blocks of 16 bytes a lane: nothing else, as they come while this CTA multiplies.
+  static constexpr int kSumsBarrier = kAlpha + 8, kSent = kAlpha + 16;
+  static constexpr int kTokenUnits = kRows / 4, kBlockBytes = 512;
+  static constexpr int kBlocks = kTokens * kTokenUnits / 32;
+  static constexpr int shared_bytes(int slices) {
+    return kSent + (slices > 1 ? (kBlocks + slices - 1) / slices * slices * kBlockBytes : 0);
+  }
+  static constexpr int kMaxSlices = 8;
+  static constexpr int kMaxSharedBytes = kSent + (kBlocks + kMaxSlices - 1) * kBlockBytes;
+  static_assert(kMaxSharedBytes <= 227 * 1024);
 };
 
 // A warp's copies of weights. Its set-up is in the way of the first copies: few instructions.
@@ -255,8 +264,20 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     cp_async_commit();
   }
 
+  // Blocks of sums (below), and those that this CTA adds for its cluster.
+  uint32_t const tokens = min(static_cast<uint32_t>(args.gemm.m) - first_token, uint32_t{Config::kTokens});
+  uint32_t const blocks = (tokens * Config::kTokenUnits + 31) / 32, sums_barrier = shared + Config::kSumsBarrier;
+  if (slices > 1) {
+    if (threadIdx.x == 0) {
+      mbarrier_init(sums_barrier, 1);
+      mbarrier_init_release();
+      mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
+    }
+    cluster_arrive();
+  }
+
   float sums[Config::kTokens / 2] = {};
-  uint32_t slot = 0, staging = shared + Config::kStaging;  // slot: offset
+  uint32_t slot = 0;  // offset
 #pragma unroll 1
   for (int begin = first; begin < last; begin += Config::kChunk) {
     int const end = min(begin + Config::kChunk, last);
@@ -266,11 +287,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
       cp_async_wait<(Config::kRounds < Config::kSlots ? Config::kRounds : Config::kSlots) - 1>();
       __syncthreads();  // the previous chunk's readers
     }
-    expand_stream_tokens<Config>(shared, staging, (end - begin) * Config::kTokenTiles);
+    expand_stream_tokens<Config>(shared, shared + Config::kStaging, (end - begin) * Config::kTokenTiles);
     fence_async_shared();
     __syncthreads();
-    staging = 2 * (shared + Config::kStaging) + Config::kStagingBytes - staging;  // the other one
-    copy_stream_tokens<Config>(args, staging, first_token, end, min(end + Config::kChunk, last));
+    copy_stream_tokens<Config>(args, shared + Config::kStaging, first_token, end, min(end + Config::kChunk, last));
 #pragma unroll 1
     for (; step < end; step += Config::kDepthGroups) {
       cp_async_wait<Config::kSlots - 1>();
@@ -302,34 +322,53 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
       shared_store4(own + ((i / 4 * 8 + i % 2) * Config::kSumStride + i / 2 % 2 * (2 * kUnit)) * 4,
                     float_bits(sums[i]));
   }
-  if (slices == 1) {
-    __syncthreads();
-  } else {
-    cluster_sync_shared();
-  }
+  __syncthreads();
   float const scale = args.gemm.alpha != nullptr ? bits_float(shared_load4(shared + Config::kAlpha)) : 1.0f;
-  // Four results of a row of D at once, whose sums the CTAs of the cluster take in turn.
+  // A unit is four results of a row of D, a block 32 units, whose sums one CTA of the cluster adds, always in one order.
+  auto const own_sums = [&](uint32_t unit, float (&x)[4]) {
+    uint32_t const token = unit / Config::kTokenUnits, row = unit % Config::kTokenUnits * 4;
+    uint32_t const place = shared + (token * Config::kSumStride + row) * 4;
+#pragma unroll
+    for (int i = 0; i < Config::kDepthGroups; ++i) {
+      uint4 const v = shared_load16(place + i * (Config::kTokens * Config::kSumStride * 4));
+      x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
+    }
+  };
+  uint32_t const sent = shared + Config::kSent + lane * 16;  // [own block][rank]
+  if (slices > 1) {
+    cluster_wait();  // all have begun
 #pragma unroll 1
-  for (uint32_t i = rank * Config::kThreads + threadIdx.x; i < Config::kRows / 4 * Config::kTokens;
-       i += slices * Config::kThreads) {
-    uint32_t const row = i % (Config::kRows / 4) * 4, token = i / (Config::kRows / 4);
+    for (uint32_t block = warp; block < blocks; block += Config::kWarps) {
+      float x[4] = {};
+      own_sums(block * 32 + lane, x);
+      uint32_t const local = block / slices, owner = block % slices;
+      cluster_store16_async(cluster_address(sent + (local * slices + rank) * Config::kBlockBytes, owner), x,
+                            cluster_address(sums_barrier, owner));
+    }
+  }
+  uint32_t address = sent + warp * slices * Config::kBlockBytes;
+#pragma unroll 1
+  for (uint32_t block = warp * slices + rank; block < blocks; block += Config::kWarps * slices) {
+    uint32_t const unit = block * 32 + lane, row = unit % Config::kTokenUnits * 4;
     uint32_t const row_block =
         Config::kRowGroups == 1 ? tile / 2 * kScaleAtomRows + tile % 2 * 16 : tile * Config::kRows;
     uint32_t const column =
         row_block + row / kScaleAtomRows * kScaleAtomRows + row % kScaleAtomRows / kUnit * 32 + row % kUnit;
-    uint32_t const d_row = first_token + token;
-    if (d_row >= static_cast<uint32_t>(args.gemm.m) || column >= static_cast<uint32_t>(args.gemm.n)) continue;
-    uint32_t const place = shared + (token * Config::kSumStride + row) * 4;
+    uint32_t const d_row = first_token + unit / Config::kTokenUnits;
     float x[4] = {};
-#pragma unroll 2
-    for (uint32_t slice = 0; slice < slices; ++slice) {
-      uint32_t const address = slices == 1 ? place : cluster_address(place, slice);
-#pragma unroll
-      for (int g = 0; g < Config::kDepthGroups; ++g) {
-        float4 const v = cluster_load16(address + g * (Config::kTokens * Config::kSumStride * 4));
-        x[0] += v.x, x[1] += v.y, x[2] += v.z, x[3] += v.w;
+    if (slices > 1) {
+      // So a CTA that gets sums is there when they come.
+      mbarrier_wait(sums_barrier, 0);
+#pragma unroll 1
+      for (uint32_t slice = 0; slice < slices; ++slice) {
+        uint4 const v = shared_load16(address + slice * Config::kBlockBytes);
+        x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
       }
+      address += Config::kWarps * slices * Config::kBlockBytes;
+    } else {
+      own_sums(unit, x);
     }
+    if (d_row >= static_cast<uint32_t>(args.gemm.m) || column >= static_cast<uint32_t>(args.gemm.n)) continue;
 #pragma unroll
     for (uint32_t c = 0; c < 4; ++c) {
       float const bias = args.gemm.bias != nullptr ? load_bias(args.gemm.bias, args.gemm.bias_dtype, column + c) : 0.0f;
@@ -340,7 +379,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
       store_outputs<decltype(aligned)::value>(d + d_row * args.gemm.d_stride + column, x);
     });
   }
-  if (slices > 1) cluster_sync();  // others may still read this CTA's sums
 }
 
 }  // namespace fp4aot

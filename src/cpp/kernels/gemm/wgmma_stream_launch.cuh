@@ -13,7 +13,7 @@ cudaError_t prepare_wgmma_stream_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
     return cudaFuncSetAttribute(wgmma_stream_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                Config::kSharedBytes);
+                                Config::kMaxSharedBytes);
   });
 }
 
@@ -47,14 +47,14 @@ fp4aot_status run_wgmma_stream_gemm(fp4aot_gemm_params const& p, char const* op,
     config.gridDim = dim3(static_cast<unsigned>(slices), static_cast<unsigned>(rows / Config::kRows),
                           static_cast<unsigned>((part.m + Config::kTokens - 1) / Config::kTokens));
     config.blockDim = dim3(Config::kThreads);
-    config.dynamicSmemBytes = Config::kSharedBytes;
+    config.dynamicSmemBytes = Config::shared_bytes(slices);
     config.stream = static_cast<cudaStream_t>(part.stream);
     void* arguments[] = {&args};
     cudaError_t const error =
         cudaLaunchKernelExC(&config, reinterpret_cast<void const*>(wgmma_stream_gemm_kernel<Config>), arguments);
     if (error == cudaSuccess) return FP4AOT_OK;
     return launch_failed({op, part.stream, part.flags, message}, error, config.gridDim, Config::kThreads,
-                         Config::kSharedBytes);
+                         config.dynamicSmemBytes);
   });
 }
 
