@@ -31,6 +31,18 @@
 inline void __syncwarp() { machine::synchronise(machine::current_warp().barrier, 32); }
 inline void __syncthreads() { machine::synchronise(machine::current->cta->all, static_cast<int>(blockDim.x)); }
 
+inline bool __all_sync(uint32_t, bool predicate) {
+  machine::Warp& warp = machine::current_warp();
+  warp.b[threadIdx.x % 32][0] = predicate;
+  __syncwarp();
+  bool all = true;
+  for (auto const& b : warp.b) all = all && b[0] != 0;
+  __syncwarp();
+  return all;
+}
+
+inline bool __any_sync(uint32_t mask, bool predicate) { return !__all_sync(mask, !predicate); }
+
 inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {
   uint64_t const bytes = uint64_t{y} << 32 | x;
   uint32_t result = 0;
@@ -49,6 +61,7 @@ inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, uint32_t count) {
 inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 inline int min(int a, int b) { return a < b ? a : b; }
+inline uint32_t max(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
 namespace machine {
 

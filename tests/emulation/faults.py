@@ -16,6 +16,7 @@ class Fault:
     wrong: str
     symptom: str
     also: tuple[tuple[str, str], ...] = ()  # more such pairs
+    program: str = ""  # that finds it, if not the header's own
 
 
 WRONG_RESULT = "mismatch at"
@@ -177,9 +178,32 @@ FAULTS = (
     Fault(
         "scale of the other half",
         "mma_sync",
-        "kNvfp4 ? scales + half : scales",
-        "scales",
+        "scale_bytes + i * 128 + half",
+        "scale_bytes + i * 128",
         WRONG_RESULT,
+    ),
+    Fault(
+        "scales of rows beyond m",
+        "mma_sync",
+        "row < static_cast<uint32_t>(args.m) ? i * 128 + g * 16 : 0",
+        "0",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "fp16 for scales that are too small",
+        "mma_operand",
+        "(field - 6)",
+        "field",
+        WRONG_RESULT,
+        program="mma_sync",
+    ),
+    Fault(
+        "fp16 for scales that are too large",
+        "mma_operand",
+        "(field + 1)",
+        "field",
+        WRONG_RESULT,
+        program="mma_sync",
     ),
     Fault(
         "sums over slots in use",
@@ -214,6 +238,13 @@ FAULTS = (
         "wgmma_stream",
         "lane / 4 % 4 * 16 + lane / 16 * 4",
         "lane / 4 % 4 * 16",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "stream: one product for scales that need two",
+        "wgmma_stream",
+        "max(bytes[0], bytes[1]) > kOneProduct",
+        "false",
         WRONG_RESULT,
     ),
     Fault(

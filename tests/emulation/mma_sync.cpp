@@ -51,10 +51,20 @@ void run_all() {
   }
 }
 
+// Scales of MXFP4 for which fp16 operands just do, and rows of scales below and above.
+void run_scales() {
+  for (std::pair<int, int> const scales : {std::pair<int, int>(105, 25), {100, 30}, {105, 26}}) {
+    Problem const problem(Format::kMxfp4, 29, 96, 288, 0, scales);
+    run<Format::kMxfp4, 4, 1>(problem, 2);
+    run<Format::kMxfp4, 7, 4>(problem, 16);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   start_program(count, arguments);
   run_all<Format::kNvfp4>();
   run_all<Format::kMxfp4>();
+  run_scales();
 }

@@ -16,7 +16,9 @@ struct Operand {
   std::vector<uint8_t> codes, scales;
   std::vector<double> values;  // [rows, k]
 
-  Operand(fp4aot::Format format, int rows, int k) : stride(k / 2 + 16 * machine::random_below(3)) {
+  // scales_of_rows: MXFP4's scale bytes, each row's one of so many from the first on; else random ones.
+  Operand(fp4aot::Format format, int rows, int k, std::pair<int, int> scales_of_rows = {})
+      : stride(k / 2 + 16 * machine::random_below(3)) {
     bool const nvfp4 = format == fp4aot::Format::kNvfp4;
     int const vector = nvfp4 ? fp4aot::kNvfp4Vector : fp4aot::kMxfp4Vector, columns = k / vector;
     codes.resize(rows * stride);
@@ -25,8 +27,10 @@ struct Operand {
     values.resize(int64_t{rows} * k);
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) {
-        uint8_t const scale =
+        uint8_t scale =
             static_cast<uint8_t>(nvfp4 ? 0x20 + machine::random_below(0x30) : 120 + machine::random_below(14));
+        if (!nvfp4 && scales_of_rows.second > 0)
+          scale = static_cast<uint8_t>(scales_of_rows.first + row * 7 % scales_of_rows.second);
         scales[fp4aot::scale_offset(row, column, columns)] = scale;
         double const factor = nvfp4 ? fp4aot::e4m3_to_float(scale) : fp4aot::ue8m0_to_float(scale);
         for (int i = column * vector; i < (column + 1) * vector; ++i) {
@@ -45,9 +49,17 @@ struct Problem {
   std::vector<float> bias;
   std::vector<double> expected, magnitude;  // magnitude: sums of the absolute products, which bound the rounding
 
-  // more_bits: values of a that FP4 does not have, with so many more significant bits.
-  Problem(fp4aot::Format format, int rows, int columns, int depth, int more_bits = 0)
-      : m(rows), n(columns), k(depth), a(format, m, k), b(format, n, k), bias(n), expected(m * n), magnitude(m * n) {
+  // more_bits: values of a that FP4 does not have, with so many more significant bits. b_scales: see Operand; those of a are
+  // two more.
+  Problem(fp4aot::Format format, int rows, int columns, int depth, int more_bits = 0, std::pair<int, int> b_scales = {})
+      : m(rows),
+        n(columns),
+        k(depth),
+        a(format, m, k, {b_scales.first + 2, b_scales.second}),
+        b(format, n, k, b_scales),
+        bias(n),
+        expected(m * n),
+        magnitude(m * n) {
     if (more_bits > 0) {
       for (double& x : a.values) x *= 1 + std::ldexp(machine::random_below(1 << more_bits), -more_bits);
     }

@@ -38,6 +38,8 @@ struct MmaSyncConfig {
   static constexpr int kStep = 128;
   static constexpr int kStepAtomBytes = kStep / (kVector<kFormat> * kScaleAtomColumns) * kScaleAtomBytes;
 
+  static constexpr int kWords = kTokenTiles <= 2 ? 4 : 2;  // dequantised at once, as there are registers for
+
   // A slot holds a step of a warp: a thread reads only what it copied itself, so that no barrier is needed.
   static constexpr int kSlots = kUnits <= 4 && kTokenTiles <= 2 ? 3 : 2;
   static constexpr int kVectors = kUnits + kTokenTiles;  // 16 bytes of codes and a word of scales a thread
@@ -89,16 +91,17 @@ class StepReader {
       }
     }
     token_scales_ = args.a_scales + uint64_t{first_token / kScaleAtomRows} * row_block +
-                    (scale + (first_token % 32 + g) * 16 + first_token % kScaleAtomRows / 32 * 4);
+                    (scale + first_token % 32 * 16 + first_token % kScaleAtomRows / 32 * 4);
 #pragma unroll
     for (int i = 0; i < Config::kTokenTiles; ++i) {
       uint32_t const row = first_token + 8 * i + g;
       if (row < static_cast<uint32_t>(args.m)) tokens_inside_ |= 1u << i;
+      token_offsets_[i] = row < static_cast<uint32_t>(args.m) ? i * 128 + g * 16 : 0;  // else the scales of another row
       codes_[Config::kUnits + i] = args.a_codes + (code + row * a_stride);
     }
   }
 
-  // Starts the next copies. Rows of A outside of it and values beyond k become zero codes with zero scales; their
+  // Starts the next copies. Values beyond k become zero codes with zero scales, rows of A outside of it zero codes; their
   // memory is not touched.
   __device__ __forceinline__ void start(uint32_t code_slot, uint32_t scale_slot) {
     bool const inside = left_ > 0;
@@ -106,11 +109,11 @@ class StepReader {
     for (int i = 0; i < Config::kVectors; ++i) {
       bool const weight = i < Config::kUnits;
       int const tile = i - Config::kUnits;
-      bool const valid = inside && (weight || (tokens_inside_ >> tile & 1) != 0);
-      cp_async16(code_slot + i * 512, codes_[i], valid);
+      cp_async16(code_slot + i * 512, codes_[i], inside && (weight || (tokens_inside_ >> tile & 1) != 0));
       cp_async4(scale_slot + i * 128,
-                weight ? scales_[i / Config::kScaleUnits] + i % Config::kScaleUnits * 4 : token_scales_ + tile * 128,
-                valid);
+                weight ? scales_[i / Config::kScaleUnits] + i % Config::kScaleUnits * 4
+                       : token_scales_ + token_offsets_[weight ? 0 : tile],
+                inside);
       codes_[i] += stride_ * (Config::kStep / 2);
     }
 #pragma unroll
@@ -125,48 +128,45 @@ class StepReader {
   uint32_t tokens_inside_;  // a bit a token tile
   uint8_t const* codes_[Config::kVectors];
   uint8_t const* scales_[Config::kScaleWords];  // the words of kScaleUnits units follow each other
-  uint8_t const* token_scales_;                 // of the first tile; those of the next are 8 rows of 16 bytes further
+  uint8_t const* token_scales_;                 // of the first row
+  uint32_t token_offsets_[Config::kTokenTiles];
 };
 
 // kWords words of row i of a slot, dequantised: all four, or two from `half` on.
-template <class Config, int kWords>
-__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scale_bytes, int i, int half,
+template <class Config, class Operand, int kWords>
+__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scales, int i, int half,
                                          uint32_t (&pairs)[kWords][4]) {
-  constexpr bool kNvfp4 = Config::kFormat == Format::kNvfp4;
-  uint32_t words[kWords], scales = scale_bytes + i * 128;
+  uint32_t words[kWords];
   if constexpr (kWords == 4) {
     uint4 const v = shared_load16(code_slot + i * 512);
     words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
-    scales = kNvfp4 ? shared_load2(scales) : shared_load1(scales);
   } else {
     uint2 const v = shared_load8(code_slot + i * 512 + half * 8);
     words[0] = v.x, words[1] = v.y;
-    scales = shared_load1(kNvfp4 ? scales + half : scales);
   }
-  MmaOperand<Config::kFormat> const operand(scales);
+  Operand const operand(scales);
 #pragma unroll
   for (int w = 0; w < kWords; ++w) operand.dequantize(w, words[w], pairs[w]);
 }
 
-// scale_bytes: where the scale bytes of this thread for row 0 are.
-template <class Config>
-__device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale_bytes,
+// scales(i, half): what an Operand is made of, for row i of a slot, or for that half of it.
+template <class Config, class Operand, class Scales>
+__device__ __forceinline__ void multiply_step(uint32_t code_slot, Scales const& scales,
                                               float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
-  using Operand = MmaOperand<Config::kFormat>;
-  constexpr int kWords = Config::kTokenTiles <= 2 ? 4 : 2;  // at once, as many as there are registers for
+  constexpr int kWords = Config::kWords;
 #pragma unroll 1
   for (int half = 0; half < 4 / kWords; ++half) {
+    auto const load = [&](int i, uint32_t (&pairs)[kWords][4]) {
+      load_row<Config, Operand, kWords>(code_slot, scales(i, half), i, half, pairs);
+    };
     uint32_t tokens[Config::kTokenTiles][kWords][4];
 #pragma unroll
-    for (int i = 0; i < Config::kTokenTiles; ++i) {
-      load_row<Config, kWords>(code_slot, scale_bytes, Config::kUnits + i, half, tokens[i]);
-    }
+    for (int i = 0; i < Config::kTokenTiles; ++i) load(Config::kUnits + i, tokens[i]);
 #pragma unroll
     for (int strip = 0; strip < Config::kStrips; ++strip) {
       uint32_t rows[2][kWords][4] = {};  // an odd last unit leaves zeros
-      load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip, half, rows[0]);
-      if (2 * strip + 1 < Config::kUnits)
-        load_row<Config, kWords>(code_slot, scale_bytes, 2 * strip + 1, half, rows[1]);
+      load(2 * strip, rows[0]);
+      if (2 * strip + 1 < Config::kUnits) load(2 * strip + 1, rows[1]);
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
 #pragma unroll
@@ -179,6 +179,33 @@ __device__ __forceinline__ void multiply_step(uint32_t code_slot, uint32_t scale
           }
         }
       }
+    }
+  }
+}
+
+// The same for either format. scale_bytes: where the scale bytes of this thread for row 0 are.
+template <class Config>
+__device__ __forceinline__ void multiply_any_step(uint32_t code_slot, uint32_t scale_bytes,
+                                                  float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
+  if constexpr (Config::kFormat == Format::kNvfp4) {
+    auto const scales = [&](int i, int half) {
+      return Config::kWords == 4 ? shared_load2(scale_bytes + i * 128) : shared_load1(scale_bytes + i * 128 + half);
+    };
+    multiply_step<Config, MmaOperand<Config::kFormat>>(code_slot, scales, accumulator);
+  } else {
+    using Narrow = Mxfp4F16Operand;
+    auto const bias = [](int i) { return i < Config::kUnits ? Narrow::kWeightBias : Narrow::kActivationBias; };
+    uint32_t fields[Config::kVectors], misfit = 0;
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) {
+      fields[i] = shared_load1(scale_bytes + i * 128) - bias(i);
+      misfit |= Narrow::misfit(fields[i]);
+    }
+    if (__builtin_expect(__all_sync(~0u, misfit < 32), 1)) {  // fewer instructions
+      multiply_step<Config, Narrow>(code_slot, [&](int i, int) { return fields[i]; }, accumulator);
+    } else {
+      auto const scales = [&](int i, int) { return fields[i] + bias(i); };
+      multiply_step<Config, MmaOperand<Config::kFormat>>(code_slot, scales, accumulator);
     }
   }
 }
@@ -210,7 +237,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
   for (int step = warp; step < steps; step += warps) {
     cp_async_wait<Config::kSlots - 1>();
     uint32_t const code_slot = slots + slot + lane * 16, scale_slot = slots + slot + Config::kScaleOffset + lane * 4;
-    multiply_step<Config>(code_slot, scale_slot + scale_byte, accumulator);
+    multiply_any_step<Config>(code_slot, scale_slot + scale_byte, accumulator);
     if (step + Config::kSlots * warps < steps) reader.start(code_slot, scale_slot);
     cp_async_commit();
     slot = slot == (Config::kSlots - 1) * Config::kSlotBytes ? 0 : slot + Config::kSlotBytes;

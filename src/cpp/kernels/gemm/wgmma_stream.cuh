@@ -197,7 +197,17 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
     bytes[h] = Config::kAtoms == 2 ? shared_load2(scales + h * 8) : shared_load1(scales + h * 8);
     if (!inside) bytes[h] = 0;
   }
-  MmaOperand<Config::kFormat> const upper(bytes[0]), lower(bytes[1]);
+  constexpr bool kTwoSteps = Config::kFormat == Format::kMxfp4;
+  constexpr uint32_t kOneProduct = Mxfp4TwoStepOperand::kOneProduct;
+  bool const two_steps = kTwoSteps && __any_sync(~0u, max(bytes[0], bytes[1]) > kOneProduct);
+  auto const operand = [&](uint32_t scale_bytes) {
+    if constexpr (kTwoSteps) {
+      return Mxfp4TwoStepOperand(scale_bytes, two_steps);
+    } else {
+      return MmaOperand<Config::kFormat>(scale_bytes);
+    }
+  };
+  auto const upper = operand(bytes[0]), lower = operand(bytes[1]);
   uint32_t const words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
   uint32_t const descriptor = wgmma_descriptor_pieces(operands);
   // Before the fence, lest the compiler moves the sums to the registers of the products behind it.
@@ -208,12 +218,23 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
 #pragma unroll
     for (int w = 0; w < 2; ++w) {
       uint32_t rows[2][4];
-      upper.dequantize(2 * pair + w, words[0][2 * pair + w], rows[0]);
-      lower.dequantize(2 * pair + w, words[1][2 * pair + w], rows[1]);
+      if constexpr (kTwoSteps) {
+        upper.dequantize(words[0][2 * pair + w], rows[0]);
+        lower.dequantize(words[1][2 * pair + w], rows[1]);
+      } else {
+        upper.dequantize(2 * pair + w, words[0][2 * pair + w], rows[0]);
+        lower.dequantize(2 * pair + w, words[1][2 * pair + w], rows[1]);
+      }
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         a[2 * w + j][0] = rows[0][2 * j], a[2 * w + j][1] = rows[1][2 * j];
         a[2 * w + j][2] = rows[0][2 * j + 1], a[2 * w + j][3] = rows[1][2 * j + 1];
+      }
+    }
+    if constexpr (kTwoSteps) {
+      if (__builtin_expect(two_steps, 0)) {
+#pragma unroll
+        for (int i = 0; i < 16; ++i) (i % 2 == 0 ? upper : lower).finish(a[i / 4][i % 4]);
       }
     }
     wgmma_fence();
