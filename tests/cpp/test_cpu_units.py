@@ -24,10 +24,9 @@ FLAGS = {
 def test_no_weak_code(isa, tmp_path):
     source = SOURCES / "images" / "cpu" / f"kernels_{isa}.cpp"
     installed.need(source.exists(), "the sources are not beside the tests")
-    unit = tmp_path / "unit.o"
-    installed.run(
-        installed.compiler(), "-std=c++17", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off",
-        *FLAGS[isa], "-I", SOURCES, "-I", SOURCES / "include", "-c", source, "-o", unit,
+    unit = installed.compile_object(
+        source, tmp_path / "unit.o", "-std=c++17", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
+        "-ffp-contract=off", *FLAGS[isa], "-I", SOURCES, "-I", SOURCES / "include",
     )  # fmt: skip
     with unit.open("rb") as file:
         symbols = list(ELFFile(file).get_section_by_name(".symtab").iter_symbols())

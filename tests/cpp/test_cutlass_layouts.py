@@ -50,7 +50,8 @@ def test_scale_offset_is_cutlass_layout(tmp_path):
     program = tmp_path / "cutlass_layouts"
     includes = [flag for folder in [installed.include_dir(), cutlass, *cuda] for flag in ("-I", folder)]
     source = Path(__file__).with_name("cutlass_layouts.cpp")
-    installed.run(installed.compiler(), "-std=c++17", "-O1", "-w", *includes, source, "-o", program)
+    unit = installed.compile_object(source, tmp_path / "cutlass_layouts.o", "-std=c++17", "-O1", "-w", *includes)
+    installed.run(installed.compiler(), unit, "-o", program)
     lines = [line.split() for line in installed.run(program).stdout.splitlines()]
     assert len({line[0] for line in lines}) == 8
     assert len(lines) == 80

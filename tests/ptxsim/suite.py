@@ -154,6 +154,12 @@ class Results:
         self._started = False
         self._threads: list[threading.Thread] = []
 
+    def start(self) -> None:
+        """Begins with what is expected; a report that is not there yet is waited for."""
+        with self._lock:
+            if self._queue:
+                self._start()
+
     def report(self, case: Case) -> Report:
         with self._lock:
             if case not in self._futures:

@@ -33,7 +33,7 @@ def objects(tmp_path_factory):
 
 
 def compile_to(output: Path, source: Path, *first: object) -> None:
-    installed.run(installed.compiler(), *FLAGS, *first, "-I", HERE, "-I", HERE / "src", "-c", source, "-o", output)
+    installed.compile_object(source, output, *FLAGS, *first, "-I", HERE, "-I", HERE / "src")
 
 
 def unit_objects(objects: dict[str, Path]) -> dict[str, Path]:
@@ -60,8 +60,8 @@ def test_layouts_are_cute_layouts(objects, tmp_path):
     program = tmp_path / "cute_layouts"
     includes = [flag for folder in (HERE, HERE / "src", cutlass, *cuda) for flag in ("-I", folder)]
     source = HERE / "units" / "cute_layouts.cpp"
-    installed.run(installed.compiler(), "-std=c++17", "-O1", "-w", *includes, source, *unit_objects(objects).values(),
-                  "-o", program)  # fmt: skip
+    unit = installed.compile_object(source, tmp_path / "cute_layouts.o", "-std=c++17", "-O1", "-w", *includes)
+    installed.run(installed.compiler(), unit, *unit_objects(objects).values(), "-o", program)
     lines = [line.split() for line in installed.run(program).stdout.splitlines()]
     assert len(lines) == 52
     assert all(int(checks) > 0 and int(differences) == 0 for _, checks, differences in lines)
