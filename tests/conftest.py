@@ -53,6 +53,21 @@ def pytest_ignore_collect(collection_path):
     return None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadfile`, but all of static/ in one process: its files look into the same, long machine code."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "static" if "static/" in file else file
+
+    return ByFile(config, log)
+
+
 def pytest_terminal_summary(terminalreporter):
     if os.environ.get("FP4AOT_SIM"):
         from ptxsim import python_suite
