@@ -28,7 +28,7 @@ constexpr WgmmaTile kWgmmaTiles[] = {
     {64, 524, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
 constexpr int kWgmmaTileCount = 4;
 constexpr int kWgmmaTactics = kWgmmaTileCount * 2;
-constexpr int kWgmmaLaunch = 8700;    // both kernels, and filling the pipeline
+constexpr int kWgmmaLaunch = 6000;    // both kernels, and filling the pipeline
 constexpr int kWgmmaExpanded = 1800;  // values expanded in a nanosecond
 constexpr int kWgmmaPart = 70;        // adding a part of 64 rows
 
@@ -38,9 +38,10 @@ struct MmaSyncTile {
   int fixed;
   int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 101, 2950, 2}, {32, 16, 133, 3320, 2}, {32, 32, 199, 2330, 1},
-                                         {56, 8, 174, 3325, 2}, {56, 16, 213, 4120, 1}, {56, 32, 302, 4600, 1}};
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 83, 2920, 2},  {32, 16, 105, 3280, 2}, {32, 32, 157, 2290, 1},
+                                         {56, 8, 137, 4060, 2}, {56, 16, 181, 3730, 1}, {56, 32, 269, 4610, 1}};
 constexpr int kMmaSyncTileCount = 6;
+constexpr int kMmaSyncMoreWarps = 1500;  // setting up 16, which take less time a step if their CTAs are one wave
 
 struct StreamTile {
   int rows, tokens, slots;
@@ -48,11 +49,11 @@ struct StreamTile {
   int fixed;
   constexpr int depth_groups() const { return 256 / rows; }  // warpgroups that share k
 };
-constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1090, 3040}, {128, 16, 3, 900, 3370},  {128, 32, 3, 1150, 3170},
-                                       {256, 32, 3, 900, 5170}, {128, 64, 3, 1590, 4100}, {256, 64, 3, 1170, 6190}};
+constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1005, 2590}, {128, 16, 3, 841, 3110},  {128, 32, 3, 1055, 3410},
+                                       {256, 32, 3, 885, 5290}, {128, 64, 3, 1457, 4470}, {256, 64, 3, 1163, 6840}};
 constexpr int kStreamTileCount = 6;
 constexpr int kStreamFirst = kWgmmaTactics + kMmaSyncTileCount * 2;
-constexpr int kStreamCluster = 830;   // adding sums of several CTAs
+constexpr int kStreamCluster = 300;   // adding sums of several CTAs
 constexpr int kStreamMeasuredM = 64;  // with more rows it must be clearly cheaper
 // Clusters of 1, 2, .. 8 CTAs, of which a multiprocessor holds one, at a time on an H200: they lie within its GPCs.
 constexpr int kStreamMaxSlices = 8;
@@ -129,7 +130,8 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
     int64_t const per_sm = divide_up(ctas, sms);
     int64_t const resident = tactic.warps > 8 ? 1 : tile.resident;
     int64_t const cost = divide_up(per_sm, resident) * tile.fixed + per_sm * steps * tile.step;
-    return tactic.warps > 8 ? cost + cost / 32 : cost;  // more warps have more to set up, and were never faster
+    if (tactic.warps <= 8) return cost;
+    return per_sm == 1 ? cost - cost / 12 + kMmaSyncMoreWarps : cost + cost / 32;
   }
   WgmmaTile const& tile = kWgmmaTiles[tactic.tile];
   int64_t const m = std::clamp<int64_t>(p.m, 1, kMaxCost), n = std::clamp<int64_t>(p.n, 1, kMaxCost);
