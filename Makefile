@@ -18,10 +18,11 @@ define stage
 endef
 START := $(shell date +%s)
 
-# The build environment. torch comes first, pinned, so that nothing else pulls another one in.
+# The build environment. torch comes first, pinned, so that nothing else pulls another one in. --no-compile: Python
+# compiles the modules that are imported; all of torch's take 40 s.
 $(VENV)/ready: pyproject.toml cmake/toolchain.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check $(call pinned,TORCH) \
+	$(BIN)/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) \
 	  'scikit-build-core>=0.11' 'cmake>=3.24,<5' ninja $(DEMO_PACKAGES)
 	touch $@
 
@@ -62,7 +63,8 @@ endef
 test: wheel
 	rm -rf $(TEST_VENV)
 	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) -r tests/requirements.txt
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) $(DEMO_PACKAGES) \
+	  -r tests/requirements.txt
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
 	$(call run_tests,tests --ignore=tests/ptxsim -n 2 --dist loadfile)
