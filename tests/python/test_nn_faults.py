@@ -147,6 +147,10 @@ def test_from_tensors_errors(kind):
     codes, scales, _ = checkpoint()
     with pytest.raises(TypeError, match=r"codes is a builtins.list; it must be a torch.Tensor"):
         kind.from_tensors([1], scales)
+    with pytest.raises(TypeError, match=r"scales is a builtins.NoneType; it must be a torch.Tensor"):
+        kind.from_tensors(codes, None)
+    with pytest.raises(TypeError, match=r"bias is a builtins.list; it must be a torch.Tensor"):
+        kind.from_tensors(codes, scales, bias=[0.0] * 24)
     with pytest.raises(ValueError, match=r"bias is .* on meta; .* on cpu"):
         kind.from_tensors(codes, scales, bias=torch.zeros(24, device="meta"))
 

@@ -64,10 +64,8 @@ CASES = {
     "codes dtype": (lambda: prepared(codes=lambda c: c.int()), ["codes", "uint8", "int32"]),
     "codes rank": (lambda: prepared(codes=lambda c: c[0]), ["two dimensions", r"\[N, K/2\]"]),
     "codes columns strided": (lambda: prepared(codes=lambda c: c.t()), ["codes", "stride", "contiguous"]),
-    "codes misaligned": (
-        lambda: prepared(codes=lambda c: torch.zeros(520, dtype=U8)[4:516].view(16, 32)),
-        ["codes", "misaligned", "8 bytes"],
-    ),
+    "no scales": (lambda: prepared(scales=lambda b: None), ["scales is None", "required"]),
+    "no linear scales": (lambda: prepared(layout="linear", scales=lambda b: None), ["scales is None", "required"]),
     "codes stride": (lambda: prepared(codes=lambda c: torch.zeros(16, 36, dtype=U8)[:, :32]), ["codes_stride = 36"]),
     "codes an array": (lambda: prepared(codes=lambda c: c.numpy()), ["b_scales", "torch", "NumPy"]),
     "scales an array": (lambda: prepared(scales=lambda b: b.scales), ["b_scales is a numpy.ndarray", "Tensor"]),
@@ -92,6 +90,14 @@ CASES = {
         lambda: prepared(layout="linear", codes=lambda c: c.numpy(), scales=lambda b: np.zeros((128, 8), np.uint8)),
         [r"shape \(128, 8\)", 'leave out scale_layout="linear"'],
     ),
+    "swizzled for linear, as many columns": (
+        lambda: prepared(layout="linear", scales=lambda b: b.swizzled()),
+        [r"b_scales has shape \(128, 4\)", r"\(16, 4\)", 'leave out scale_layout="linear"', r"b_scales\[:16\]"],
+    ),
+    "swizzled array for linear, as many columns": (
+        lambda: prepared(layout="linear", codes=lambda c: c.numpy(), scales=lambda b: np.zeros((128, 4), np.uint8)),
+        [r"b_scales has shape \(128, 4\)", r"b_scales\[:16\]"],
+    ),
     "swizzled for linear": (
         lambda: prepared(layout="linear", codes=lambda c: c[:, :24], scales=lambda b: b.swizzled()),
         ["128 rows of 4", "linear", "swizzled"],
@@ -107,10 +113,6 @@ CASES = {
     "swizzled not contiguous": (
         lambda: prepared(scales=lambda b: torch.zeros(128, 8, dtype=U8)[:, :4]),
         ["scales", "contiguous"],
-    ),
-    "swizzled misaligned": (
-        lambda: prepared(scales=lambda b: torch.zeros(520, dtype=U8)[8:].view(128, 4)),
-        ["scales", "misaligned", "16"],
     ),
     # Products.
     "a tensor for b": (lambda: gemm(b=operand().packed), ["b is a torch.Tensor", "prepare_w4a16_weights"]),

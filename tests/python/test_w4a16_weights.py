@@ -79,6 +79,29 @@ def test_padding_and_larger_buffers_of_scales(device, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("layout", ["swizzled", "linear"])
+def test_weights_that_begin_anywhere(device, format, layout):
+    """As tensors of a mapped file do."""
+    b = weights(format, 40, 160, device)
+
+    def moved(tensor):
+        flat = torch.cat([torch.zeros(3, dtype=torch.uint8, device=device), tensor.view(torch.uint8).reshape(-1)])
+        return flat[3:].view(tensor.shape)
+
+    codes, scales = moved(b.packed), moved(b.swizzled() if layout == "swizzled" else linear_scales(b))
+    assert codes.data_ptr() % 8
+    assert scales.data_ptr() % 8
+    for c in (codes, codes.view(torch.float4_e2m1fn_x2)):
+        weight = fp4aot.prepare_w4a16_weights(c, scales.view(SCALE_DTYPES[format]), format=format, scale_layout=layout)
+        assert_bytes(weight, b)
+    if device == "cpu":
+        arrays = codes.numpy(), scales.numpy()
+        assert arrays[0].ctypes.data % 8
+        from_arrays = fp4aot.prepare_w4a16_weights(*arrays, format=format, scale_layout=layout)
+        assert np.array_equal(from_arrays.data, bytes_of(weight.data))
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_float4_and_uint8_views(device, format):
     b = weights(format, 16, 64, device)
     weight = fp4aot.prepare_w4a16_weights(

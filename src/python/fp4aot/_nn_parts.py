@@ -113,8 +113,8 @@ def check_tensors(
 ) -> tuple[int, int]:
     """(in_features, out_features) of a checkpoint's tensors; TypeError or ValueError if they do not fit each other."""
     check_format(format)
-    for name, tensor in (("codes", codes), ("scales", scales)):
-        if not isinstance(tensor, Tensor):
+    for name, tensor in (("codes", codes), ("scales", scales), ("bias", bias)):
+        if not isinstance(tensor, Tensor) and (name != "bias" or tensor is not None):
             kind = f"{type(tensor).__module__}.{type(tensor).__name__}"
             raise TypeError(f"{layer}.from_tensors: {name} is a {kind}; it must be a torch.Tensor.")
     if codes.ndim != 2 or codes.dtype not in CODES:

@@ -52,9 +52,21 @@ def _are_linear(b: Any, b_scales: Any, vector: int) -> bool:
 
 def refused_swizzled(error: ValueError, b: Any, b_scales: Any, vector: int) -> ValueError:
     """``error``, which refused swizzled scales; it names the other layout if they have the size of that."""
-    if b.ndim != 2 or not _are_linear(b, b_scales, vector):
+    if b_scales is None or b.ndim != 2 or not _are_linear(b, b_scales, vector):
         return error
     return ValueError(
         f"{error} These {tuple(b_scales.shape)} have the size of linear ones, [N, K/block], as checkpoints hold them: "
         'if that is what they are, pass scale_layout="linear".'
     )
+
+
+def refuse_swizzled_as_linear(op: str, b: Any, b_scales: Any, vector: int) -> None:
+    """Raises ValueError for linear scales that have the shape of swizzled ones, and not that of linear ones."""
+    if getattr(b, "ndim", 0) != 2 or getattr(b_scales, "ndim", 0) != 2:
+        return
+    n, columns = b.shape[0], b.shape[1] * 2 // vector
+    if n % 128 and columns % 4 == 0 and tuple(b_scales.shape) == (-(-n // 128) * 128, columns):
+        raise ValueError(
+            f"{op}: b_scales has shape {tuple(b_scales.shape)}, which is that of swizzled scales; linear ones are "
+            f'{(n, columns)}. If they are swizzled, leave out scale_layout="linear"; if not, pass b_scales[:{n}].'
+        )

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal
 
 from ._backend import LAYOUTS, Array, ScaleLayout, Tensor, argument_error, code, numpy_backend, torch_backend
 from ._loader import integer
-from ._w4a16_scales import refuse_negative, refused_swizzled
+from ._w4a16_scales import refuse_negative, refuse_swizzled_as_linear, refused_swizzled
 
 Format = Literal["nvfp4", "mxfp4"]
 _VECTOR = {"nvfp4": 16, "mxfp4": 32}
@@ -136,12 +136,19 @@ def _check_kind(data: object) -> None:
 def _aligned(data: Any) -> Any:
     """``data``, or a contiguous copy of it, at a multiple of 16 bytes."""
     if isinstance(data, Tensor):
-        data = data.contiguous()  # type: ignore[attr-defined]
+        return _at_16_bytes(data.contiguous())  # type: ignore[attr-defined]
+    return _at_16_bytes(data) if data.flags.c_contiguous else data.copy()
+
+
+def _at_16_bytes(data: Any) -> Any:
+    """``data``, or a copy of it, at a multiple of 16 bytes: in a mapped file it may begin anywhere."""
+    if isinstance(data, Tensor):
         with contextlib.suppress(RuntimeError):  # a tensor without memory
-            if data.data_ptr() % 16:
-                return data.clone()
-        return data
-    return data.copy() if data.ctypes.data % 16 or not data.flags.c_contiguous else data
+            if data.data_ptr() % 16:  # type: ignore[attr-defined]
+                return data.clone()  # type: ignore[attr-defined]
+    elif hasattr(data, "ctypes") and data.ctypes.data % 16:
+        return data.copy()
+    return data
 
 
 def prepare_w4a16_weights(
@@ -154,15 +161,21 @@ def prepare_w4a16_weights(
         b_scales: block scales. ``scale_layout="linear"`` is what checkpoints hold: ``[N, K/block]``, or more rows than
             N, rows may be strided, or a flat buffer. Swizzled ones may be in a larger buffer too.
 
+    Both may begin anywhere, as tensors of a mapped file do: what is not at a multiple of 16 bytes is copied.
     The global scale of NVFP4 weights is not part of it: give ``alpha = 1 / global_scale`` to the product.
 
     Raises ValueError if an NVFP4 scale byte has bit 7 set (finding out waits for the device; where there are no values
     to look at, as in torch.compile, such a scale becomes NaN). Scales in the other
     layout are noticed by their shape, but not where both layouts have one: N a multiple of 128 and K of four blocks.
+    Linear ones in a buffer that has the shape of swizzled ones are refused: pass ``b_scales[:N]``.
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     code({"nvfp4": 0, "mxfp4": 1}, "format", format)
     op = f"prepare_w4a16_{format}"
+    if _has_values(b):
+        b, b_scales = _at_16_bytes(b), _at_16_bytes(b_scales)
+        if layout == LAYOUTS["linear"]:
+            refuse_swizzled_as_linear(op, b, b_scales, _VECTOR[format])
     try:
         if isinstance(b, Tensor):
             data = getattr(torch_backend(), op)(b, b_scales, layout, False)
