@@ -2,8 +2,10 @@
 // bytes and beside an empty kernel. Build and run:
 //   nvcc -std=c++17 -O3 --expt-relaxed-constexpr -gencode arch=compute_90a,code=sm_90a -Isrc/cpp/include -Isrc/cpp
 //     benchmarks/quantize_bench.cu src/cpp/images/sm90a/quantize.cu src/cpp/images/sm90a/scales.cu -o quantize_bench
-// How it times is in graph_timing.cuh. The percentage is the copy's time over the op's: the fraction of copy bandwidth
+// `quantize_bench small` times the small matrices alone. How it times is in graph_timing.cuh. The percentage is the copy's time over the op's: the fraction of copy bandwidth
 // (bytes read plus written) that the op reaches. Times contain the empty kernel's.
+#include <cstring>
+
 #include "fp4aot/formats.h"
 #include "fp4aot/fp4aot.h"
 #include "graph_timing.cuh"
@@ -123,8 +125,9 @@ void others(int64_t rows, int64_t k) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   using namespace fp4aot;
+  bool const small = count > 1 && std::strcmp(arguments[1], "small") == 0;
   CHECK(cudaStreamCreate(&stream));
   for (uint8_t** buffer : {&input, &output, &scales}) CHECK(cudaMalloc(buffer, kBytes));
   CHECK(cudaMalloc(&global_scale, 4));
@@ -154,14 +157,16 @@ int main() {
       {"silu_mul_quantize_mxfp4 bf16", &ops::silu_mul_quantize_mxfp4, 32, 2, FP4AOT_BF16, kSwizzled, false},
   };
   for (int64_t rows : {8192, 32768}) {
+    if (small) break;
     for (Kind const& kind : {nvfp4, mxfp4, silu, norm}) quantize(kind, rows, 8192, 31);
     for (Kind const& kind : more) quantize(kind, rows, 8192, 31);
     others(rows, 8192);
   }
   for (int64_t rows : {1, 8, 16}) {
     for (Kind const& kind : {nvfp4, mxfp4, silu, norm}) quantize(kind, rows, 4096, 201);
+    for (Kind const& kind : more) quantize(kind, rows, 4096, 201);
   }
   quantize(nvfp4, 64, 1024, 201);
-  quantize(nvfp4, 4, 16384, 201);
+  for (Kind const& kind : {nvfp4, mxfp4}) quantize(kind, 4, 16384, 201);
   return 0;
 }

@@ -50,6 +50,8 @@ def quantize_problems() -> Iterable[object]:
             yield Quantize(op, 130, 96, dtype, "special", codes_gap=8, global_scale=3.5 if "nv" in op else None)
             yield Quantize(op, 37, 160, dtype, "wide", layout="linear", gap=3, lead=1, rounding=floor)
             yield Quantize(op, 515, 2048 if "nv" in op else 4096, dtype, "wide", seed=1)
+            if "mx" in op:  # enough for a thread a block, which fewer are not
+                yield Quantize(op, 130, 3072, dtype, "wide", seed=5)
         yield Quantize(op, 1, 32, seed=2)
         yield Quantize(op, 300, 1056, kind="special", layout="linear", rounding=floor, seed=3)
         yield Quantize(op, 128, 256, kind="special", lead=8, gap=8, pdl=True, seed=4)
@@ -59,6 +61,8 @@ def quantize_problems() -> Iterable[object]:
             yield Quantize(op, 33, 96, dtype, global_scale=scale, codes_gap=16)
             yield Quantize(op, 20, 160, dtype, layout="linear", gap=5, lead=1, global_scale=scale)
             yield Quantize(op, 515, 2048 if "nv" in op else 4096, dtype, global_scale=scale, seed=1)
+            if "mx" in op:
+                yield Quantize(op, 130, 3072, dtype, seed=5)
         yield Quantize(op, 129, 512, pdl=True, seed=2)
     op = "rmsnorm_quantize_nvfp4"
     for dtype in DTYPES:

@@ -50,7 +50,7 @@ struct StreamTile {
   constexpr int depth_groups() const { return 256 / rows; }  // warpgroups that share k
 };
 constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1005, 2590}, {128, 16, 3, 841, 3110},  {128, 32, 3, 1055, 3410},
-                                       {256, 32, 3, 885, 5290}, {128, 64, 3, 1457, 4470}, {256, 64, 3, 1163, 6840}};
+                                       {256, 32, 3, 885, 5290}, {128, 64, 3, 1457, 4470}, {256, 64, 3, 1163, 6440}};
 constexpr int kStreamTileCount = 6;
 constexpr int kStreamFirst = kWgmmaTactics + kMmaSyncTileCount * 2;
 constexpr int kStreamCluster = 300;   // adding sums of several CTAs

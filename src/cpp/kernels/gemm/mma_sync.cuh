@@ -132,32 +132,35 @@ class StepReader {
   uint32_t token_offsets_[Config::kTokenTiles];
 };
 
-// kWords words of row i of a slot, dequantised: all four, or two from `half` on.
-template <class Config, class Operand, int kWords>
-__device__ __forceinline__ void load_row(uint32_t code_slot, uint32_t scales, int i, int half,
-                                         uint32_t (&pairs)[kWords][4]) {
-  uint32_t words[kWords];
+template <int kWords>
+struct RowWords {
+  uint32_t word[kWords];
+};
+
+// kWords words of codes of row i of a slot: all four, or two from `half` on.
+template <int kWords>
+__device__ __forceinline__ RowWords<kWords> load_row(uint32_t code_slot, int i, int half) {
   if constexpr (kWords == 4) {
     uint4 const v = shared_load16(code_slot + i * 512);
-    words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+    return {{v.x, v.y, v.z, v.w}};
   } else {
     uint2 const v = shared_load8(code_slot + i * 512 + half * 8);
-    words[0] = v.x, words[1] = v.y;
+    return {{v.x, v.y}};
   }
-  Operand const operand(scales);
-#pragma unroll
-  for (int w = 0; w < kWords; ++w) operand.dequantize(w, words[w], pairs[w]);
 }
 
-// scales(i, half): what an Operand is made of, for row i of a slot, or for that half of it.
-template <class Config, class Operand, class Scales>
-__device__ __forceinline__ void multiply_step(uint32_t code_slot, Scales const& scales,
+// words(i, half): load_row. scales(i, half): what an Operand is made of, for row i of a slot, or for that half of it.
+template <class Config, class Operand, class Words, class Scales>
+__device__ __forceinline__ void multiply_step(Words const& words, Scales const& scales,
                                               float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
   constexpr int kWords = Config::kWords;
 #pragma unroll 1
   for (int half = 0; half < 4 / kWords; ++half) {
     auto const load = [&](int i, uint32_t (&pairs)[kWords][4]) {
-      load_row<Config, Operand, kWords>(code_slot, scales(i, half), i, half, pairs);
+      RowWords<kWords> const codes = words(i, half);
+      Operand const operand(scales(i, half));
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) operand.dequantize(w, codes.word[w], pairs[w]);
     };
     uint32_t tokens[Config::kTokenTiles][kWords][4];
 #pragma unroll
@@ -187,25 +190,37 @@ __device__ __forceinline__ void multiply_step(uint32_t code_slot, Scales const& 
 template <class Config>
 __device__ __forceinline__ void multiply_any_step(uint32_t code_slot, uint32_t scale_bytes,
                                                   float (&accumulator)[Config::kStrips][Config::kTokenTiles][4]) {
+  constexpr int kWords = Config::kWords, kUnits = Config::kUnits;
   if constexpr (Config::kFormat == Format::kNvfp4) {
+    auto const words = [&](int i, int half) { return load_row<kWords>(code_slot, i, half); };
     auto const scales = [&](int i, int half) {
-      return Config::kWords == 4 ? shared_load2(scale_bytes + i * 128) : shared_load1(scale_bytes + i * 128 + half);
+      return kWords == 4 ? shared_load2(scale_bytes + i * 128) : shared_load1(scale_bytes + i * 128 + half);
     };
-    multiply_step<Config, MmaOperand<Config::kFormat>>(code_slot, scales, accumulator);
+    multiply_step<Config, MmaOperand<Config::kFormat>>(words, scales, accumulator);
   } else {
     using Narrow = Mxfp4F16Operand;
-    auto const bias = [](int i) { return i < Config::kUnits ? Narrow::kWeightBias : Narrow::kActivationBias; };
+    auto const bias = [](int i) { return i < kUnits ? Narrow::kWeightBias : Narrow::kActivationBias; };
     uint32_t fields[Config::kVectors], misfit = 0;
 #pragma unroll
-    for (int i = 0; i < Config::kVectors; ++i) {
-      fields[i] = shared_load1(scale_bytes + i * 128) - bias(i);
-      misfit |= Narrow::misfit(fields[i]);
+    for (int i = 0; i < Config::kVectors; ++i) fields[i] = shared_load1(scale_bytes + i * 128) - bias(i);
+    // What is needed first, before the scales are looked at.
+    RowWords<kWords> first[3] = {};
+    auto const words = [&](int i, int half) {
+      if (kWords == 4 && (i < 2 || i == kUnits)) return first[i < 2 ? i : 2];
+      return load_row<kWords>(code_slot, i, half);
+    };
+    if constexpr (kWords == 4) {
+      first[2] = load_row<kWords>(code_slot, kUnits, 0);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) first[i] = load_row<kWords>(code_slot, i, 0);
     }
+#pragma unroll
+    for (int i = 0; i < Config::kVectors; ++i) misfit |= Narrow::misfit(fields[i]);
     if (__builtin_expect(__all_sync(~0u, misfit < 32), 1)) {  // fewer instructions
-      multiply_step<Config, Narrow>(code_slot, [&](int i, int) { return fields[i]; }, accumulator);
+      multiply_step<Config, Narrow>(words, [&](int i, int) { return fields[i]; }, accumulator);
     } else {
       auto const scales = [&](int i, int) { return fields[i] + bias(i); };
-      multiply_step<Config, MmaOperand<Config::kFormat>>(code_slot, scales, accumulator);
+      multiply_step<Config, MmaOperand<Config::kFormat>>(words, scales, accumulator);
     }
   }
 }

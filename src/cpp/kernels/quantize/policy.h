@@ -15,6 +15,8 @@ struct QuantizePolicyFor {
   // kQuantizeLargeBlocks blocks. Smaller ones take one a thread: latency is all there is.
   static constexpr int kQuantizeTiles = 2;
   static constexpr int64_t kQuantizeLargeBlocks = 1 << 16;
+  // CTAs up to which blocks of 32 are split between threads (rows.cuh): more would wait for each other.
+  static constexpr int64_t kQuantizeSplitCtas = kMultiprocessors * 2;
 
   // CTAs over the rows, when grid_x are needed for the columns. About kCtas in all share the tiles of rows evenly: few
   // enough that a thread's set-up is paid for by several tiles, enough that the last ones to end cost little.

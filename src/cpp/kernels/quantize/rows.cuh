@@ -1,5 +1,6 @@
 // quantize_* and silu_mul_quantize_*: a thread makes a whole block (or half of one, where a block is 128 bytes or
-// more), so that scales need no reduction across threads (or one exchange with a neighbour).
+// more), so that scales need no reduction across threads (or one exchange with a neighbour); or a quarter of a block of 32
+// where matrices are small.
 //
 // Swizzled scales: a CTA covers part of the rows of a scale atom, and a warp the blocks of 8 rows x 4 columns whose 32
 // scale bytes are one sector of memory, so that they leave in one full write; each of its rows still reads 128
@@ -35,14 +36,16 @@ struct QuantizeRowsArgs {
 constexpr int kQuantizeThreads = 256;
 constexpr int kLinearTileStep = 32;  // columns from a thread's block to its next
 
-// Threads that share a block.
-template <Format kFormat, class T, bool kSiluMul>
-inline constexpr int kBlockThreads = kVector<kFormat> * sizeof(T) * (kSiluMul ? 2 : 1) >= 128 ? 2 : 1;
+// Threads that share a block. kSplit: in a small launch, whose time is one access to memory and code that runs once and waits
+// for its instructions, the 32 elements of a block are four threads'. For blocks of 16 that gains nothing.
+template <Format kFormat, class T, bool kSiluMul, bool kSplit>
+inline constexpr int kBlockThreads =
+    kSplit && kVector<kFormat> == 32 ? 4 : (kVector<kFormat> * sizeof(T) * (kSiluMul ? 2 : 1) >= 128 ? 2 : 1);
 
 // A thread's elements of one block from memory, before they are quantised.
-template <Format kFormat, class T, bool kAligned, bool kSiluMul>
+template <class T, int kElementsValue, bool kAligned, bool kSiluMul>
 struct BlockSource {
-  static constexpr int kElements = kVector<kFormat> / kBlockThreads<kFormat, T, kSiluMul>;
+  static constexpr int kElements = kElementsValue;
   static constexpr int kPerWord = Element<T>::kPerWord;
   static constexpr int kWords = kElements / kPerWord;
   uint32_t words[kWords];
@@ -73,11 +76,10 @@ struct BlockSource {
   }
 };
 
-template <class Codec, Format kFormat, class T, bool kAligned, bool kSiluMul, int kTiles>
+template <class Codec, Format kFormat, class T, bool kAligned, bool kSiluMul, int kTiles, unsigned kThreads>
 __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(QuantizeRowsArgs const args) {
   pdl_launch_dependents();
-  using Source = BlockSource<kFormat, T, kAligned, kSiluMul>;
-  constexpr unsigned kThreads = kBlockThreads<kFormat, T, kSiluMul>;
+  using Source = BlockSource<T, kVector<kFormat> / kThreads, kAligned, kSiluMul>;
   constexpr unsigned kBlocks = kQuantizeThreads / kThreads;  // of the CTA, in one of its tiles
   constexpr unsigned kAtomCtas = kScaleAtomBytes / kBlocks;  // that share an atom
   constexpr int kInputBytes = kVector<kFormat> * static_cast<int>(sizeof(T)), kCodeBytes = kVector<kFormat> / 2;
@@ -139,7 +141,10 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(Quantiz
           source[i].apply();
           amax = amax_of<T>(source[i].words);
         }
-        amax = max_nan(amax, __shfl_xor_sync(~0u, amax, 1));
+#pragma unroll
+        for (unsigned distance = 1; distance < kThreads; distance *= 2) {
+          amax = max_nan(amax, __shfl_xor_sync(~0u, amax, distance));
+        }
       }
       if (exists) {
         if (kThreads == 1) {
@@ -172,28 +177,40 @@ struct QuantizeRows {
     int blocks;  // of a CTA, a tile
   };
 
-  template <class T, bool kAligned, int kTiles>
+  template <class T, bool kAligned, int kTiles, bool kSplit>
   static Choice choice() {
+    constexpr int kThreads = kBlockThreads<kFormat, T, kSiluMul, kSplit>;
     return {reinterpret_cast<void const*>(
-                &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles>),
-            kTiles, kQuantizeThreads / kBlockThreads<kFormat, T, kSiluMul>};
+                &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles, kThreads>),
+            kTiles, kQuantizeThreads / kThreads};
   }
+
+  enum class Size { kSplit, kMedium, kLarge };
 
   template <class T>
-  static Choice choose(bool aligned, bool large) {
-    if (!aligned) return choice<T, false, 1>();
-    return large ? choice<T, true, Policy::kQuantizeTiles>() : choice<T, true, 1>();
+  static Choice choose(bool aligned, Size size) {
+    if (!aligned) return choice<T, false, 1, false>();
+    if (size == Size::kLarge) return choice<T, true, Policy::kQuantizeTiles, false>();
+    return size == Size::kSplit ? choice<T, true, 1, true>() : choice<T, true, 1, false>();
   }
 
-  static Choice choose(int32_t dtype, bool aligned, bool large) {
-    return with_element_type(dtype, [&](auto element) { return choose<decltype(element)>(aligned, large); });
+  static Choice choose(int32_t dtype, bool aligned, Size size) {
+    return with_element_type(dtype, [&](auto element) { return choose<decltype(element)>(aligned, size); });
+  }
+
+  static Size size_of(fp4aot_quantize_params const& p, int64_t columns) {
+    if (p.rows * columns >= Policy::kQuantizeLargeBlocks) return Size::kLarge;
+    // Threads of four a block, with the padding's.
+    int64_t const threads = 4 * (p.scale_layout == FP4AOT_SCALES_SWIZZLED
+                                     ? round_up(p.rows, kScaleAtomRows) * round_up(columns, kScaleAtomColumns)
+                                     : p.rows * columns);
+    return threads <= Policy::kQuantizeSplitCtas * kQuantizeThreads ? Size::kSplit : Size::kMedium;
   }
 
   static void preload() {
     for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
-      for (bool aligned : {false, true}) {
-        for (bool large : {false, true}) preload_kernel(choose(dtype, aligned, large).kernel);
-      }
+      for (Size size : {Size::kSplit, Size::kMedium, Size::kLarge}) preload_kernel(choose(dtype, true, size).kernel);
+      preload_kernel(choose(dtype, false, Size::kMedium).kernel);
     }
   }
 
@@ -215,7 +232,7 @@ struct QuantizeRows {
     args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
     args.floor_rounding = p.rounding == FP4AOT_ROUND_FLOOR;
     bool const aligned = args.codes_alignment >= 8 && rows_aligned(p.input, args.input_stride, 16);
-    Choice const chosen = choose(p.input_dtype, aligned, p.rows * columns >= Policy::kQuantizeLargeBlocks);
+    Choice const chosen = choose(p.input_dtype, aligned, size_of(p, columns));
     int64_t tile_rows, grid_x;
     if (args.swizzled) {
       args.columns_stored = static_cast<int32_t>(round_up(columns, kScaleAtomColumns));
