@@ -36,6 +36,7 @@ struct W4a16Config {
   static constexpr int kTokens = 8 * kTokenTiles;
   static constexpr int kMaxWarps = w4a16_max_warps(kTokenTiles, kRowTiles);
   static constexpr bool kScaledSums = kFormat == Format::kMxfp4 && !kBf16;
+  static constexpr bool kSmallScales = kFormat == Format::kMxfp4 && kBf16;  // have a path of their own
 
   // A slot of a warp's ring holds kSlotTiles k tiles of each of its row tiles, one copy each.
   static constexpr int kSlotTiles = w4a16_slot_tiles(kRowTiles);
@@ -50,20 +51,21 @@ struct W4a16Config {
   static constexpr bool kSumsOverRing = w4a16_sums_over_ring(kTokenTiles);
 };
 
-// k 8 * kHalf .. 8 * kHalf + 7 of each lane's 16 of a k tile. activations: this lane's of token tile 0.
-template <class Config, int kHalf>
+// k 8 * kHalf .. 8 * kHalf + 7 of each lane's 16 of a k tile. activations: this lane's of each token tile, at `offset`.
+template <class Config, int kHalf, bool kSmall>
 __device__ __forceinline__ void multiply_half(
     uint4 const (&codes)[Config::kRowTiles],
-    RowFactors<Config::kFormat, Config::kBf16> const (&factors)[Config::kRowTiles], uint32_t activations,
+    RowFactors<Config::kFormat, Config::kBf16> const (&factors)[Config::kRowTiles],
+    uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
     float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
   uint32_t a[Config::kRowTiles][2][4];
 #pragma unroll
   for (int r = 0; r < Config::kRowTiles; ++r) {
-    dequantize_half<Config::kFormat, Config::kBf16, kHalf>(codes[r], factors[r], a[r]);
+    dequantize_half<Config::kFormat, Config::kBf16, kHalf, kSmall>(codes[r], factors[r], a[r]);
   }
 #pragma unroll
   for (int n = 0; n < Config::kTokenTiles; ++n) {
-    uint4 const b = shared_load16(activations + n * (8 * kW4a16TokenPitch) + kHalf * 16);
+    uint4 const b = shared_load16(activations[n] + offset + kHalf * 16);
 #pragma unroll
     for (int r = 0; r < Config::kRowTiles; ++r) {
       multiply_tile<Config::kBf16>(accumulator[r][n], a[r][0], b.x, b.y);
@@ -72,9 +74,10 @@ __device__ __forceinline__ void multiply_half(
   }
 }
 
-// A k tile of MXFP4 with fp16 activations. tile: of this lane's word of block 0; activations: of its first ones.
+// A k tile of MXFP4 with fp16 activations. As multiply_k_tile.
 template <class Config>
-__device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, uint32_t activations,
+__device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane,
+                                                uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
                                                 float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
 #pragma unroll 1
   for (int block = 0; block < 2; ++block) {
@@ -97,7 +100,7 @@ __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, ui
       uint32_t b[2][2];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        b[i / 2][i % 2] = shared_load4(activations + n * (8 * kW4a16TokenPitch) + block * 64 + i * 16);
+        b[i / 2][i % 2] = shared_load4(activations[n] + offset + block * 64 + i * 16);
       }
 #pragma unroll
       for (int r = 0; r < Config::kRowTiles; ++r) {
@@ -114,26 +117,37 @@ __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane, ui
   }
 }
 
-// A k tile of this warp's row tiles, at shared address `tile`. activations: of token g, at this lane's first k.
+// Of this lane, of a k tile of this warp's row tiles at shared address `tile`.
 template <class Config>
-__device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t lane, uint32_t activations,
+__device__ __forceinline__ void load_scales(uint32_t tile, uint32_t lane, uint32_t (&scales)[Config::kRowTiles]) {
+  if constexpr (Config::kScaledSums) return;  // multiply_scaled has its own
+  uint32_t const g = lane / 4, t = lane % 4;
+  uint32_t const at = kW4a16CodeBytes + (Config::kFormat == Format::kNvfp4 ? g * 8 + t * 2 : g * 4 + t / 2 * 2);
+#pragma unroll
+  for (int r = 0; r < Config::kRowTiles; ++r) scales[r] = shared_load2(tile + r * Config::kStreamBytes + at);
+}
+
+// A k tile of this warp's row tiles, at shared address `tile`. activations: of this lane's token of each token tile, at its
+// first k of the tile that is `offset` before this one.
+template <class Config, bool kSmall>
+__device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t const (&scales)[Config::kRowTiles],
+                                                uint32_t lane, uint32_t const (&activations)[Config::kTokenTiles],
+                                                uint32_t offset,
                                                 float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
   if constexpr (Config::kScaledSums) {
-    multiply_scaled<Config>(tile, lane, activations, accumulator);
+    multiply_scaled<Config>(tile, lane, activations, offset, accumulator);
   } else {
     uint32_t const g = lane / 4, t = lane % 4;
     uint32_t const code = (t * 8 + (g ^ 2 * t)) * 16;
-    uint32_t const scale = kW4a16CodeBytes + (Config::kFormat == Format::kNvfp4 ? g * 8 + t * 2 : g * 4 + t / 2 * 2);
     uint4 codes[Config::kRowTiles];
     RowFactors<Config::kFormat, Config::kBf16> factors[Config::kRowTiles];
 #pragma unroll
     for (int r = 0; r < Config::kRowTiles; ++r) {
-      uint32_t const stream = tile + r * Config::kStreamBytes;
-      codes[r] = shared_load16(stream + code);
-      factors[r] = RowFactors<Config::kFormat, Config::kBf16>(shared_load2(stream + scale));
+      codes[r] = shared_load16(tile + r * Config::kStreamBytes + code);
+      factors[r].set(row_factors<Config::kFormat, Config::kBf16, kSmall>(scales[r]));
     }
-    multiply_half<Config, 0>(codes, factors, activations, accumulator);
-    multiply_half<Config, 1>(codes, factors, activations, accumulator);
+    multiply_half<Config, 0, kSmall>(codes, factors, activations, offset, accumulator);
+    multiply_half<Config, 1, kSmall>(codes, factors, activations, offset, accumulator);
   }
 }
 
@@ -177,18 +191,22 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * Config::kBufferBytes;
   uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
 
-  // Starts this thread's copies of a chunk of activations, [token][chunk of k]; tokens and k that do not exist become
-  // zeros.
-  auto const start_chunk = [&](uint32_t chunk, uint32_t buffer) {
-    uint32_t const k = (k_tile + chunk * kW4a16ChunkTiles) * kW4a16TileK + lane * 8;
+  // Starts this warp's copies of the next chunk of activations, [token][chunk of k]; k that does not exist becomes zero.
+  // Warps that have no token copy nothing.
+  uint32_t copied_k = k_tile * kW4a16TileK + lane * 8;
+  uint8_t const* copied =
+      args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + copied_k * uint64_t{2});
+  auto const start_chunk = [&](uint32_t buffer) {
     uint32_t to = buffer + warp_y * kW4a16TokenPitch + lane * 16;
-    uint8_t const* from = args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + k * uint64_t{2});
+    uint8_t const* from = copied;
 #pragma unroll 1
-    for (uint32_t token = warp_y; token < Config::kTokens; token += blockDim.y) {
-      cp_async16(to, from, k < args.k && token < token_end);
+    for (uint32_t token = warp_y; token < token_end; token += blockDim.y) {
+      cp_async16(to, from, copied_k < args.k);
       to += blockDim.y * kW4a16TokenPitch;
       from += blockDim.y * args.a_stride;
     }
+    copied_k += kW4a16ChunkTiles * kW4a16TileK;
+    copied += kW4a16ChunkTiles * kW4a16TileK * 2;
   };
   // Lane 0: starts the copies of the next k tiles of this warp's row tiles, at most kSlotTiles of `tiles`.
   auto const start_slot = [&](uint32_t tiles, uint32_t slot, uint32_t barrier, uint8_t const* from) {
@@ -201,75 +219,120 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     }
   };
   uint32_t const units = min(args.group, args.row_tiles - cluster * args.group) * kTokenTiles;
-  if (lane == 0) {  // before any copy
+  if (lane == 0) {  // before the copies that complete on them
     mbarrier_init(ring_barriers, 1);
     mbarrier_init(ring_barriers + 8, 1);
-    if (warp_y == 0) {
-#pragma unroll 1
-      for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, blockDim.y * 32);
-    }
-    if (warp == 0) mbarrier_init(sums_barrier, 1);
     mbarrier_init_release();
   }
   pdl_wait();
-  start_chunk(0, buffers);
+  start_chunk(buffers);
   if (lane == 0) {
     if (left > 0) start_slot(left, ring, ring_barriers, source);
     if (left > kSlotTiles) {
       start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
     }
+    if (warp_y == 0) {
+#pragma unroll 1
+      for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, min(blockDim.y, token_end) * 32);
+    }
+    if (warp == 0) mbarrier_init(sums_barrier, 1);
+    mbarrier_init_release();
     if (warp == 0 && ctas > 1) {
       uint32_t const own_units = (units + ctas - 1 - rank) >> args.cluster_log2;
       mbarrier_arrive_expect(sums_barrier, own_units * parts * kW4a16SumBytes);
     }
   }
   __syncthreads();
-  cp_async_arrive(full);
+  bool const copies = warp_y < token_end;
+  if (copies) {
+    cp_async_arrive(full);
 #pragma unroll 1
-  for (uint32_t chunk = 1; chunk < args.buffers; ++chunk) {
-    start_chunk(chunk, buffers + chunk * Config::kBufferBytes);
-    cp_async_arrive(full + 8 * chunk);
+    for (uint32_t chunk = 1; chunk < args.buffers; ++chunk) {
+      start_chunk(buffers + chunk * Config::kBufferBytes);
+      cp_async_arrive(full + 8 * chunk);
+    }
   }
   if constexpr (!Config::kSumsOverRing) cluster_arrive();
   float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
 
   source += 2 * Config::kStreamBytes;
   float accumulator[kRowTiles][kTokenTiles][4] = {};
-  uint32_t const own_activations = g * kW4a16TokenPitch + (Config::kScaledSums ? t * 4 : t * 32);
-  uint32_t slot = ring, barrier = ring_barriers, slot_phase = 0, buffer = 0, buffer_phase = 0;
+  uint32_t activations[kTokenTiles];  // of the first buffer; tokens that do not exist are the last one again
+#pragma unroll
+  for (uint32_t n = 0; n < kTokenTiles; ++n) {
+    activations[n] =
+        buffers + min(n * 8 + g, token_end - 1) * kW4a16TokenPitch + (Config::kScaledSums ? t * 4 : t * 32);
+  }
+  left = __shfl_sync(~0u, left, 0);  // the same for a whole warp
+  uint32_t const reused = args.chunks - args.buffers;
+  uint32_t slot = 0, slot_phase = 0, buffer = 0, buffer_phase = 0;
 #pragma unroll 1
   for (uint32_t chunk = 0; chunk < args.chunks; ++chunk) {
-    if (chunk > 0 && chunk - 1 + args.buffers < args.chunks) {  // the buffer that all have read is free
+    if (chunk - 1 < reused) {  // the buffer that all have read is free
       uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
       __syncthreads();
-      start_chunk(chunk - 1 + args.buffers, buffers + last * Config::kBufferBytes);
-      cp_async_arrive(full + 8 * last);
-    }
-    mbarrier_wait(full + 8 * buffer, buffer_phase);
-    uint32_t activations = buffers + buffer * Config::kBufferBytes + own_activations;
-#pragma unroll 1
-    for (uint32_t of_chunk = 0; of_chunk < kW4a16ChunkTiles && left > 0; of_chunk += kSlotTiles) {
-      mbarrier_wait(barrier, slot_phase);
-      uint32_t const slot_tiles = min(left, kSlotTiles);
-      if (slot_tiles == kSlotTiles) {
-#pragma unroll
-        for (uint32_t i = 0; i < kSlotTiles; ++i) {
-          multiply_k_tile<Config>(slot + i * kTileBytes, lane, activations + i * (kW4a16TileK * 2), accumulator);
-        }
-      } else {
-#pragma unroll 1
-        for (uint32_t i = 0; i < slot_tiles; ++i) {
-          multiply_k_tile<Config>(slot + i * kTileBytes, lane, activations + i * (kW4a16TileK * 2), accumulator);
-        }
+      if (copies) {
+        start_chunk(buffers + last * Config::kBufferBytes);
+        cp_async_arrive(full + 8 * last);
       }
-      activations += kSlotTiles * kW4a16TileK * 2;
-      __syncwarp();
-      if (lane == 0 && left > 2 * kSlotTiles) start_slot(left - 2 * kSlotTiles, slot, barrier, source);
-      source += Config::kStreamBytes;
-      left -= slot_tiles;
-      slot = 2 * ring + Config::kSlotBytes - slot;  // the other one
-      slot_phase ^= barrier != ring_barriers;
-      barrier ^= 8;
+    }
+    if (left > 0) {
+      mbarrier_wait(full + 8 * buffer, buffer_phase);
+      uint32_t offset = buffer * Config::kBufferBytes;
+#pragma unroll 1
+      for (uint32_t of_chunk = 0; of_chunk < kW4a16ChunkTiles && left > 0; of_chunk += kSlotTiles) {
+        uint32_t const tile = ring + slot * Config::kSlotBytes, barrier = ring_barriers + 8 * slot;
+        mbarrier_wait(barrier, slot_phase);
+        auto const next_slot = [&] {
+          __syncwarp();
+          if (left >= 3 * kSlotTiles) {
+            if (lane == 0) start_slot(kSlotTiles, tile, barrier, source);
+          } else if (left > 2 * kSlotTiles) {
+            if (lane == 0) start_slot(left - 2 * kSlotTiles, tile, barrier, source);
+          }
+          source += Config::kStreamBytes;
+          offset += kSlotTiles * kW4a16TileK * 2;
+          left -= kSlotTiles;
+        };
+        uint32_t scales[kSlotTiles][kRowTiles];
+        bool straight = left >= kSlotTiles;
+        if (Config::kSmallScales && straight) {
+          uint32_t any = 0;
+#pragma unroll
+          for (uint32_t i = 0; i < kSlotTiles; ++i) {
+            load_scales<Config>(tile + i * kTileBytes, lane, scales[i]);
+#pragma unroll
+            for (int r = 0; r < kRowTiles; ++r) {
+              if (kRowTiles == 1 || r < rows_left) any |= scales[i][r];
+            }
+          }
+          straight = !__any_sync(~0u, w4a16_large_scale(any));
+        }
+        if (straight) {
+#pragma unroll
+          for (uint32_t i = 0; i < kSlotTiles; ++i) {
+            if constexpr (!Config::kSmallScales) load_scales<Config>(tile + i * kTileBytes, lane, scales[i]);
+            multiply_k_tile<Config, Config::kSmallScales>(tile + i * kTileBytes, scales[i], lane, activations,
+                                                          offset + i * (kW4a16TileK * 2), accumulator);
+          }
+          next_slot();
+        } else {
+          uint32_t const tiles = Config::kSmallScales ? min(left, kSlotTiles) : left;
+#pragma unroll 1
+          for (uint32_t i = 0; i < tiles; ++i) {
+            load_scales<Config>(tile + i * kTileBytes, lane, scales[0]);
+            multiply_k_tile<Config, false>(tile + i * kTileBytes, scales[0], lane, activations,
+                                           offset + i * (kW4a16TileK * 2), accumulator);
+          }
+          if (Config::kSmallScales && left >= kSlotTiles) {
+            next_slot();
+          } else {
+            left = 0;
+          }
+        }
+        slot_phase ^= slot;
+        slot ^= 1;
+      }
     }
     if (++buffer == args.buffers) buffer = 0, buffer_phase ^= 1;
   }

@@ -56,12 +56,15 @@ __device__ __forceinline__ void spread_codes(uint32_t w, uint32_t (&a)[4]) {
 }
 
 // The scales of rows g (low byte of `bytes`) and g + 8 (the byte above) of one block, as factors in the two halves.
-template <Format kFormat, bool kBf16>
+// kSmall: MXFP4 and bf16, if the scales are below 2: times 2^124, which codes then need not be multiplied with.
+template <Format kFormat, bool kBf16, bool kSmall = false>
 __device__ __forceinline__ uint32_t row_factors(uint32_t bytes) {
   uint32_t const halves = __byte_perm(bytes, 0, 0x4140);
   uint32_t f;
   if constexpr (!kBf16) {
     f = halves << 7;
+  } else if constexpr (kSmall) {
+    f = halves * 128u + 0x3E003E00u;
   } else if constexpr (kFormat == Format::kNvfp4) {
     // 2^97, which a zero became, is less than half a unit in the last place of all others, which begin at 2^110.
     uint32_t const normal = halves * 16u + 0x70007000u;
@@ -74,6 +77,9 @@ __device__ __forceinline__ uint32_t row_factors(uint32_t bytes) {
   }
   return f;
 }
+
+// Whether one of the ue8m0 scales of row_factors' `bytes`, or of several of them by OR, is 2 or more, or NaN.
+__device__ __forceinline__ bool w4a16_large_scale(uint32_t bytes) { return (bytes & 0x8080u) != 0; }
 
 // Both factors, each in both halves of a register.
 template <Format kFormat, bool kBf16>
@@ -99,7 +105,7 @@ struct RowFactors {
 
 // Half of the operands of 16 bytes of codes: k 8 * kHalf .. 8 * kHalf + 7 of the block, a[j] for four of them. The two
 // registers of a product come from two words, so that its activations are neighbours in memory and need no moves.
-template <Format kFormat, bool kBf16, int kHalf>
+template <Format kFormat, bool kBf16, int kHalf, bool kSmall = false>
 __device__ __forceinline__ void dequantize_half(uint4 codes, RowFactors<kFormat, kBf16> const& factors,
                                                 uint32_t (&a)[2][4]) {
   uint32_t const words[4] = {codes.x, codes.y, codes.z, codes.w};
@@ -110,7 +116,7 @@ __device__ __forceinline__ void dequantize_half(uint4 codes, RowFactors<kFormat,
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       uint32_t pair = word[2 * kHalf + h];
-      if constexpr (kFormat == Format::kMxfp4 && kBf16) pair = multiply_pair<true>(pair, 0x7D807D80u);
+      if constexpr (kFormat == Format::kMxfp4 && kBf16 && !kSmall) pair = multiply_pair<true>(pair, 0x7D807D80u);
       a[i / 2][i % 2 * 2 + h] = multiply_pair<kBf16>(pair, factors.row[h]);
     }
   }
