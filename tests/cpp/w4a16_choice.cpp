@@ -32,7 +32,7 @@ int tactics() { return kW4a16MmaSyncTactics + kW4a16WgmmaTactics + kW4a16FewTact
 
 char const* name(int tactic) {
   if (tactic < kW4a16MmaSyncTactics) return kW4a16MmaSyncNames[tactic];
-  tactic -= kW4a16MmaSyncTactics;
+  tactic -= kW4a16MmaSyncTactics;  // the wgmma tactics, then the few-row ones, in whatever order the image has them
   return tactic < kW4a16WgmmaTactics ? kW4a16WgmmaNames[tactic] : kW4a16FewNames[tactic - kW4a16WgmmaTactics];
 }
 

@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "the other CTA's consumers are not waited for",
         "wgmma",
-        "cluster_address(map.unit_empty(previous_unit), lane)",
-        "cluster_address(map.unit_empty(previous_unit), blockIdx.x % args.schedule.pair)",
+        "(lane & (schedule.pair - 1))",
+        "pair_rank(schedule)",
         "mismatch at|mbarrier underflow|deadlock",
     ),
     Fault(
@@ -80,8 +80,8 @@ FAULTS = (
     Fault(
         "activations for one CTA of two",
         "wgmma",
-        "(1u << args.schedule.pair) - 1",
-        "1u << rank",
+        "3u << 2 * slice_rank(args.schedule)",
+        "1u << 2 * slice_rank(args.schedule) << rank",
         "deadlock",
     ),
     Fault(
@@ -118,6 +118,38 @@ FAULTS = (
         "if (thread == 0) tma_store_wait_read();  // the previous tile's",
         ";",
         WRONG_RESULT,
+    ),
+    Fault(
+        "sums of the other slice not waited for",
+        "wgmma",
+        "mbarrier_wait(map.exchange_full(half), 0);",
+        ";",
+        "mismatch at|copies in flight",
+        program="wgmma_w4a16",
+    ),
+    Fault(
+        "a slice sends the sums that it keeps",
+        "wgmma",
+        "slice == 0 ? sum[kOwn + i + j] : sum[i + j]",
+        "slice != 0 ? sum[kOwn + i + j] : sum[i + j]",
+        WRONG_RESULT,
+        program="wgmma_w4a16",
+    ),
+    Fault(
+        "both slices store the same rows",
+        "wgmma",
+        "tile.m0 += slice_rank(args.schedule) * (Config::kTokens / 2);",
+        ";",
+        WRONG_RESULT,
+        program="wgmma_w4a16",
+    ),
+    Fault(
+        "units freed for the other slice",
+        "wgmma",
+        "slice_rank(schedule) * schedule.pair",
+        "0",
+        "mismatch at|mbarrier underflow|deadlock|of a CTA that has ended",
+        program="wgmma_w4a16",
     ),
     Fault(
         "sums of one group lost",

@@ -39,13 +39,13 @@ struct Workspace {
 template <class Config>
 void run_clusters(fp4aot::WgmmaGemmArgs const& args, Workspace& workspace) {
   machine::block_dim = dim3(Config::kThreads);
-  machine::grid_dim = dim3(args.schedule.clusters * args.schedule.pair);
+  machine::grid_dim = dim3(args.schedule.clusters * args.schedule.ctas());
   std::vector<int> order;
   for (int cluster = 0; cluster < args.schedule.clusters; ++cluster) {
     order.insert(order.begin() + machine::random_below(cluster + 1), cluster);
   }
   for (int cluster : order) {
-    machine::run_cluster(args.schedule.pair, cluster * args.schedule.pair, Config::kSharedBytes,
+    machine::run_cluster(args.schedule.ctas(), cluster * args.schedule.ctas(), Config::kSharedBytes,
                          [&] { fp4aot::wgmma_gemm_kernel<Config>(args); });
   }
   for (int64_t i = 0; i < workspace.sizes.counter_bytes / 4; ++i) {

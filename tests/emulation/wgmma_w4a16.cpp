@@ -9,6 +9,7 @@
 namespace {
 
 using fp4aot::Format;
+using fp4aot::TileSharing;
 
 // Canonical weights in the prepared layout.
 std::vector<uint8_t> prepare(Format format, Operand const& weights, int n, int k) {
@@ -65,10 +66,11 @@ void run_before(fp4aot::SplitArgs const& split, fp4aot::Counters const& counters
 // kBf16: the operands' type; a_bf16: that of activations. sms: of the machine. aligned: results of 16 bits go through
 // shared memory. As kernels/w4a16/wgmma_launch.cuh launches it.
 template <Format kFormat, bool kBf16, int kTokens>
-void run(Problem const& problem, bool a_bf16, bool cut, int sms, int32_t dtype, bool aligned = false) {
+void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int32_t dtype, bool aligned = false) {
   using Weights = fp4aot::PreparedWeights<kFormat, kBf16>;
   using Config = fp4aot::WgmmaTile<Weights, kTokens, false>;
   int const m = problem.m, n = problem.n, k = problem.k, shift = kBf16 && !a_bf16;
+  bool const cut = sharing == TileSharing::kCut;
   int64_t const values = fp4aot::round_up(k, fp4aot::kWgmmaStep) << shift;
   auto const sizes =
       shift ? fp4aot::wgmma_workspace<Config>(m, values, cut, sms) : fp4aot::wgmma_parts_workspace<Config>(cut, sms);
@@ -92,7 +94,7 @@ void run(Problem const& problem, bool a_bf16, bool cut, int sms, int32_t dtype, 
   Output output(problem, aligned ? machine::random_below(2) * 8 : 3, aligned ? 0 : machine::random_below(2), dtype);
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
-  args.schedule = fp4aot::schedule_tiles(m, n, values, kTokens, cut, sms);
+  args.schedule = fp4aot::schedule_tiles(m, n, values, kTokens, sharing, sms);
   args.partials = workspace.partials();
   args.counters = workspace.counters();
   args.weight_shift = shift;
@@ -104,7 +106,8 @@ void run(Problem const& problem, bool a_bf16, bool cut, int sms, int32_t dtype, 
   args.b_map = map_of_rows(prepared.data(), Weights::kElementBytes, fp4aot::w4a16_row_tiles(n),
                            row_tile_bytes / Weights::kElementBytes, row_tile_bytes, Weights::kRowTiles,
                            Weights::kBoxColumns, false);
-  if (args.staged) args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens, 64, true);
+  if (args.staged)
+    args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens / args.schedule.split, 64, true);
   run_clusters<Config>(args, workspace);
   machine::operands.resize(machine::operands.size() - 2);
 
@@ -114,8 +117,11 @@ void run(Problem const& problem, bool a_bf16, bool cut, int sms, int32_t dtype, 
                 a_bf16  ? "bf16"
                 : kBf16 ? "split fp16"
                         : "fp16",
-                kTokens, args.schedule.whole < args.schedule.tiles ? "cut" : "whole", args.schedule.clusters,
-                args.schedule.pair, args.staged ? "staged" : "direct");
+                kTokens,
+                args.schedule.split > 1                     ? "split"
+                : args.schedule.whole < args.schedule.tiles ? "cut"
+                                                            : "whole",
+                args.schedule.clusters, args.schedule.ctas(), args.staged ? "staged" : "direct");
   output.check(name);
 }
 
@@ -125,18 +131,22 @@ void run_all(bool a_bf16) {
   int const bits = a_bf16 ? 0 : kFormat == Format::kNvfp4 ? 4 : 8;
   {
     Problem const problem(kFormat, 3, 72, 96, bits);
-    run<kFormat, kBf16, 64>(problem, a_bf16, false, 1, FP4AOT_FP32);
-    run<kFormat, kBf16, 256>(problem, a_bf16, true, 3, FP4AOT_BF16, true);
+    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kNone, 1, FP4AOT_FP32);
+    run<kFormat, kBf16, 256>(problem, a_bf16, TileSharing::kCut, 3, FP4AOT_BF16, true);
   }
   {  // whole and shared tiles; an odd column of tiles
     Problem const problem(kFormat, 150, 264, 416, bits);
-    run<kFormat, kBf16, 128>(problem, a_bf16, false, 4, FP4AOT_FP16, true);
-    run<kFormat, kBf16, 64>(problem, a_bf16, true, 5, FP4AOT_FP32);
+    run<kFormat, kBf16, 128>(problem, a_bf16, TileSharing::kNone, 4, FP4AOT_FP16, true);
+    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kCut, 5, FP4AOT_FP32);
+    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kSplit, 16,
+                            FP4AOT_FP32);  // clusters of two, which are enough
+    run<kFormat, kBf16, 128>(problem, a_bf16, TileSharing::kSplit, 32, FP4AOT_FP16, true);  // of four
   }
   {  // the rings turn over; one tile for many clusters
     Problem const problem(kFormat, 40, 136, 1440, bits);
-    run<kFormat, kBf16, 64>(problem, a_bf16, true, 10, FP4AOT_FP32);
-    run<kFormat, kBf16, 192>(problem, a_bf16, false, 2, FP4AOT_BF16, true);
+    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kCut, 10, FP4AOT_FP32);
+    run<kFormat, kBf16, 192>(problem, a_bf16, TileSharing::kNone, 2, FP4AOT_BF16, true);
+    run<kFormat, kBf16, 256>(problem, a_bf16, TileSharing::kSplit, 4, FP4AOT_BF16, true);  // a half without rows
   }
 }
 

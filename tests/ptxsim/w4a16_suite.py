@@ -35,10 +35,14 @@ KERNELS = (
         shapes=((12, 320, 2112, "mma_sync_(16|32)x.*_cluster[12]$"), (9, 80, 544, "mma_sync_(16|32)x.*_cluster8$")),
     ),
     Kernel(
-        some="wgmma_128x(64|192_cut|256)$",
+        some="wgmma_128x(64|192_cut|256|128_cluster2)$",
         fp32="wgmma_128x(64|128)$",
         chains="wgmma_.*_cut$",
-        shapes=((300, 1040, 192, "wgmma_128x(64|256)$"), (9, 80, 1536, "wgmma_.*_cut$")),
+        shapes=(
+            (300, 1040, 192, "wgmma_128x(64|256)(_cluster2)?$"),
+            (9, 80, 1536, "wgmma_.*_cut$"),
+            (70, 264, 1056, "wgmma_128x.*_cluster2$"),  # rings filled anew; clusters of two and of four
+        ),
     ),
     Kernel(
         some="tcgen05_128x(64|128|256|128_cluster2)$",

@@ -1,5 +1,5 @@
 // gemm_w4a16_* on the kernel of kernels/w4a16/wgmma_few.cuh, in a unit of its own (w4a16_few.cu): its tactics, and what the
-// ops' slots call. Tactics follow those of w4a16_wgmma_policy.h in the op's table; here they count from 0:
+// ops' slots call. Tactics follow the first eight of w4a16_wgmma_policy.h in the op's table; here they count from 0:
 //   3 * i + c    wgmma_64x<tokens>_cluster<2^c>: kW4a16FewTiles[i], clusters of 2^c CTAs, which share k
 #ifndef FP4AOT_IMAGES_SM90A_W4A16_FEW_H_
 #define FP4AOT_IMAGES_SM90A_W4A16_FEW_H_

@@ -17,26 +17,30 @@ struct W4a16Policy {
   // Two CTAs a multiprocessor: of this kernel, or of the next one in a chain.
   static constexpr W4a16Device device(int sms) { return {sms, 228 * 1024, 110 * 1024}; }
 
-  // Those of w4a16_wgmma_policy.h, then those of w4a16_few.h.
+  // Those of w4a16_wgmma_policy.h that came first, those of w4a16_few.h, the others of w4a16_wgmma_policy.h.
   static constexpr int kOthers = kW4a16WgmmaTactics + kW4a16FewTactics;
+  static constexpr int few(int tactic) {  // negative: none
+    return tactic < kW4a16WgmmaFirstSplit + kW4a16FewTactics ? tactic - kW4a16WgmmaFirstSplit : -1;
+  }
+  static constexpr int wgmma(int tactic) { return tactic < kW4a16WgmmaFirstSplit ? tactic : tactic - kW4a16FewTactics; }
+
   static char const* other_name(int tactic) {
-    return tactic < kW4a16WgmmaTactics ? kW4a16WgmmaNames[tactic] : kW4a16FewNames[tactic - kW4a16WgmmaTactics];
+    return few(tactic) >= 0 ? kW4a16FewNames[few(tactic)] : kW4a16WgmmaNames[wgmma(tactic)];
   }
   static bool other_valid(Params const& p, int tactic) {
-    if (tactic < kW4a16WgmmaTactics) return w4a16_wgmma_valid(p, tactic);
-    return w4a16_few_valid(p, kFormat, tactic - kW4a16WgmmaTactics,
-                           multiprocessors_of(p.device.index, kMultiprocessors));
+    if (few(tactic) < 0) return w4a16_wgmma_valid(p, wgmma(tactic));
+    return w4a16_few_valid(p, kFormat, few(tactic), multiprocessors_of(p.device.index, kMultiprocessors));
   }
   static int64_t other_cost(Params const& p, int tactic, int sms) {
-    return tactic < kW4a16WgmmaTactics ? w4a16_wgmma_cost(p, kFormat, tactic, sms)
-                                       : w4a16_few_cost(p, kFormat, tactic - kW4a16WgmmaTactics, sms);
+    return few(tactic) >= 0 ? w4a16_few_cost(p, kFormat, few(tactic), sms)
+                            : w4a16_wgmma_cost(p, kFormat, wgmma(tactic), sms);
   }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
-    if (tactic < kW4a16WgmmaTactics) return W4a16Wgmma<kFormat>::launch(p, tactic, sms, message);
-    return W4a16Few<kFormat>::launch(p, tactic - kW4a16WgmmaTactics, sms, message);
+    return few(tactic) >= 0 ? W4a16Few<kFormat>::launch(p, few(tactic), sms, message)
+                            : W4a16Wgmma<kFormat>::launch(p, wgmma(tactic), sms, message);
   }
   static size_t other_workspace(Params const& p, int tactic, int sms) {
-    return tactic < kW4a16WgmmaTactics ? W4a16Wgmma<kFormat>::workspace_size(p, tactic, sms) : 0;
+    return few(tactic) >= 0 ? 0 : W4a16Wgmma<kFormat>::workspace_size(p, wgmma(tactic), sms);
   }
   static void other_preload(int device) {
     W4a16Wgmma<kFormat>::preload(device);

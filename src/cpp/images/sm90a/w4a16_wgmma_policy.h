@@ -1,6 +1,7 @@
-// Tactics of gemm_w4a16_* on the wgmma kernel on sm90a: data and one rule, as policy.h has them for W4A4. They follow the
-// small-M kernel's tactics in the op's table (w4a16_policy.h); here they count from 0:
+// Tactics of gemm_w4a16_* on the wgmma kernel on sm90a: data and one rule, as policy.h has them for W4A4. The first
+// eight follow the small-M kernel's tactics in the op's table, the others come last (w4a16_policy.h); here they count from 0:
 //   2 * i + c    wgmma_128x<tokens>: tiles of 128 weight rows x kW4a16WgmmaTiles[i].tokens; c = 1: tiles may be cut along k
+//   8 + i        wgmma_128x<tokens>_cluster2: the same tiles, two CTAs of a cluster share k
 #ifndef FP4AOT_IMAGES_SM90A_W4A16_WGMMA_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_W4A16_WGMMA_POLICY_H_
 
@@ -23,19 +24,33 @@ struct W4a16WgmmaTile {
 constexpr W4a16WgmmaTile kW4a16WgmmaTiles[] = {
     {64, 550, 963, 2750}, {128, 785, 248, 2830}, {192, 991, 276, 2840}, {256, 1299, 209, 6330}};
 constexpr int kW4a16WgmmaTileCount = 4;
-constexpr int kW4a16WgmmaTactics = kW4a16WgmmaTileCount * 2;
-constexpr int kW4a16WgmmaLaunch = 3800;  // and filling the pipeline
-constexpr int kW4a16WgmmaBefore = 1340;  // a kernel before it, that clears counters or splits activations
-constexpr int kW4a16WgmmaPart = 380;     // adding a part of 64 rows of activations
-constexpr int kW4a16WgmmaMissing = 98;   // of 64 rows that a copy of a step's activations does not find
+constexpr int kW4a16WgmmaFirstSplit = kW4a16WgmmaTileCount * 2;
+constexpr int kW4a16WgmmaTactics = kW4a16WgmmaFirstSplit + kW4a16WgmmaTileCount;
+constexpr int kW4a16WgmmaLaunch = 3800;   // and filling the pipeline
+constexpr int kW4a16WgmmaBefore = 1340;   // a kernel before it, that clears counters or splits activations
+constexpr int kW4a16WgmmaPart = 380;      // adding a part of 64 rows of activations
+constexpr int kW4a16WgmmaMissing = 98;    // of 64 rows that a copy of a step's activations does not find
+constexpr int kW4a16WgmmaExchange = 200;  // of a tile whose steps two CTAs share, besides for each row of activations
+constexpr int kW4a16WgmmaExchangeRow = 4;
+constexpr int kW4a16WgmmaRefill = 2000;  // filling the pipeline for a further wave of such tiles, each a launch of CTAs
 constexpr int kW4a16WgmmaSplit = 900;    // values split in a nanosecond: an estimate, not measured
 
-constexpr char const* kW4a16WgmmaNames[] = {"wgmma_128x64",  "wgmma_128x64_cut",  "wgmma_128x128", "wgmma_128x128_cut",
-                                            "wgmma_128x192", "wgmma_128x192_cut", "wgmma_128x256", "wgmma_128x256_cut"};
+constexpr char const* kW4a16WgmmaNames[] = {
+    "wgmma_128x64",          "wgmma_128x64_cut",       "wgmma_128x128",          "wgmma_128x128_cut",
+    "wgmma_128x192",         "wgmma_128x192_cut",      "wgmma_128x256",          "wgmma_128x256_cut",
+    "wgmma_128x64_cluster2", "wgmma_128x128_cluster2", "wgmma_128x192_cluster2", "wgmma_128x256_cluster2"};
 static_assert(sizeof kW4a16WgmmaNames / sizeof kW4a16WgmmaNames[0] == kW4a16WgmmaTactics);
 
 constexpr int64_t kW4a16WgmmaMaxK = INT32_MAX / 8 / 32 * 32;      // values are counted in 32 bits, twice if split
 constexpr int64_t kW4a16WgmmaMaxStride = (int64_t{1} << 39) - 8;  // of a, in elements: of a tensor map
+
+constexpr int w4a16_wgmma_tile(int tactic) {
+  return tactic < kW4a16WgmmaFirstSplit ? tactic / 2 : tactic - kW4a16WgmmaFirstSplit;
+}
+constexpr TileSharing w4a16_wgmma_sharing(int tactic) {
+  if (tactic >= kW4a16WgmmaFirstSplit) return TileSharing::kSplit;
+  return tactic % 2 != 0 ? TileSharing::kCut : TileSharing::kNone;
+}
 
 constexpr bool w4a16_wgmma_split(fp4aot_gemm_w4a16_params const& p, Format format) {
   return format == Format::kMxfp4 && p.a_dtype == FP4AOT_FP16;
@@ -45,24 +60,30 @@ constexpr bool w4a16_wgmma_split(fp4aot_gemm_w4a16_params const& p, Format forma
 constexpr bool w4a16_wgmma_valid(fp4aot_gemm_w4a16_params const& p, int tactic) {
   return tactic >= 0 && tactic < kW4a16WgmmaTactics && p.k <= kW4a16WgmmaMaxK &&
          (p.m <= 1 || p.a_stride <= kW4a16WgmmaMaxStride) &&
-         (p.d_dtype != FP4AOT_FP32 || kW4a16WgmmaTiles[tactic / 2].tokens <= 128);
+         (p.d_dtype != FP4AOT_FP32 || kW4a16WgmmaTiles[w4a16_wgmma_tile(tactic)].tokens <= 128) &&
+         (w4a16_wgmma_sharing(tactic) != TileSharing::kSplit || p.k > kWgmmaStep);
 }
 
 // What a tile costs along k and besides, for the CTAs that have most of them, as gemm_cost.
 constexpr int64_t w4a16_wgmma_cost(fp4aot_gemm_w4a16_params const& p, Format format, int tactic, int sms) {
-  bool const split = w4a16_wgmma_split(p, format), cut = tactic % 2 != 0;
-  W4a16WgmmaTile const& tile = kW4a16WgmmaTiles[tactic / 2];
+  bool const split = w4a16_wgmma_split(p, format);
+  TileSharing const sharing = w4a16_wgmma_sharing(tactic);
+  W4a16WgmmaTile const& tile = kW4a16WgmmaTiles[w4a16_wgmma_tile(tactic)];
   int64_t const steps = divide_up(p.k, kWgmmaStep) << split;
   int64_t const m = std::clamp<int64_t>(p.m, 1, kMaxCost), n = std::clamp<int64_t>(p.n, 1, kMaxCost);
   int64_t const scale = divide_up(p.m, m) * divide_up(p.n, n);
-  TileSchedule const schedule = schedule_tiles(m, n, steps * kWgmmaStep, tile.tokens, cut, sms);
+  TileSchedule const schedule = schedule_tiles(m, n, steps * kWgmmaStep, tile.tokens, sharing, sms);
   // Of a workspace, which has whole tiles, no row is missing.
   int64_t const missing = split ? 0 : (int64_t{schedule.m_tiles} * tile.tokens - m) / schedule.m_tiles;
   int64_t const step = tile.step + missing * kW4a16WgmmaMissing / 64;
-  int64_t const whole = divide_up(schedule.whole, schedule.clusters) * (steps * step + tile.fixed);
+  int64_t of_tile = divide_up(steps, schedule.split) * step + tile.fixed;
+  if (schedule.split > 1) of_tile += kW4a16WgmmaExchange + tile.tokens * kW4a16WgmmaExchangeRow;
+  int64_t const at_once = schedule.split > 1 ? split_clusters(schedule.pair, sms) : schedule.clusters;
+  int64_t const waves = divide_up(schedule.whole, at_once);
+  int64_t const whole = waves * of_tile + (schedule.split > 1 ? (waves - 1) * kW4a16WgmmaRefill : 0);
   int64_t cost = kW4a16WgmmaLaunch + whole * scale;
   if (split) cost += p.m * p.k / kW4a16WgmmaSplit;
-  if (split || cut) cost += kW4a16WgmmaBefore;
+  if (split || sharing == TileSharing::kCut) cost += kW4a16WgmmaBefore;
   int64_t const shared = schedule.tiles - schedule.whole;
   if (shared > 0) {
     // A cluster's range is a part of one tile, if all tiles have as many parts, or of two.

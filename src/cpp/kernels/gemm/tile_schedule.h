@@ -15,13 +15,17 @@ constexpr int kWgmmaStep = 128;  // values along k
 // Tiles below `whole` are taken in turn, one cluster each; the steps of the others are cut into ranges of equal length, one
 // for each cluster, so that no cluster idles while the last tiles are computed.
 struct TileSchedule {
-  int32_t pair;              // CTAs of a cluster, 1 or 2: they share activations and have neighbouring weight rows
+  int32_t pair;              // CTAs, 1 or 2, that share activations and have neighbouring weight rows
+  int32_t split;             // 1 or 2: slices of k; a cluster has `pair` CTAs for each
   int32_t m_tiles, n_tiles;  // of a cluster: pair * kWgmmaRows weight rows
   int32_t tiles, whole;      // whole: tiles, or a multiple of clusters
   int32_t steps;             // of a tile
   int32_t clusters;
   int32_t range, longer;  // range steps for each cluster, one more for the first `longer` ones; 0 if none are shared
 
+  FP4AOT_HOST_DEVICE int32_t ctas() const { return pair * split; }  // of a cluster
+  // The first step of a slice of k, of a tile that is not shared by clusters.
+  FP4AOT_HOST_DEVICE int32_t slice_begin(int32_t slice) const { return split == 1 ? slice * steps : slice * steps / 2; }
   // The first of the shared steps that are a cluster's.
   FP4AOT_HOST_DEVICE int32_t range_begin(int32_t cluster) const {
     return cluster * range + (cluster < longer ? cluster : longer);
@@ -37,6 +41,7 @@ struct TileSchedule {
 constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int tokens, bool cut, int sms) {
   constexpr int kMinRange = 4;  // steps that are worth a cluster
   TileSchedule s = {};
+  s.split = 1;
   int64_t const columns = (n + kWgmmaRows - 1) / kWgmmaRows;
   s.pair = sms > 1 && (columns % 2 == 0 || columns > 8) ? 2 : 1;
   s.m_tiles = static_cast<int32_t>((m + tokens - 1) / tokens);
@@ -59,6 +64,37 @@ constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int token
   s.range = shared / s.clusters;
   s.longer = shared % s.clusters;
   return s;
+}
+
+// Who shares a tile: none but a pair its activations, clusters cut it along k (schedule_tiles), the CTAs of a cluster do.
+enum class TileSharing { kNone, kCut, kSplit };
+
+// Clusters of two CTAs (pair = 1) or four that run at once. Those of four lie within a GPC, which leaves multiprocessors
+// over: on an H200 30 run at once, not 33.
+constexpr int64_t split_clusters(int pair, int sms) {
+  return std::max<int64_t>(pair == 1 ? sms / 2 : sms / 4 * 15 / 16, 1);
+}
+
+// Two CTAs, or two pairs, share the steps of each tile, and have no other. k: at least two steps.
+constexpr TileSchedule schedule_split_tiles(int64_t m, int64_t n, int64_t k, int tokens, int sms) {
+  TileSchedule s = {};
+  s.split = 2;
+  int64_t const columns = (n + kWgmmaRows - 1) / kWgmmaRows, m_tiles = (m + tokens - 1) / tokens;
+  auto const waves = [&](int pair) {
+    int64_t const at_once = split_clusters(pair, sms);
+    return (m_tiles * ((columns + pair - 1) / pair) + at_once - 1) / at_once;
+  };
+  s.pair = columns > 1 && waves(2) <= waves(1) ? 2 : 1;
+  s.m_tiles = static_cast<int32_t>(m_tiles);
+  s.n_tiles = static_cast<int32_t>((columns + s.pair - 1) / s.pair);
+  s.tiles = s.whole = s.clusters = s.m_tiles * s.n_tiles;
+  s.steps = static_cast<int32_t>((k + kWgmmaStep - 1) / kWgmmaStep);
+  return s;
+}
+
+constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int tokens, TileSharing sharing, int sms) {
+  return sharing == TileSharing::kSplit ? schedule_split_tiles(m, n, k, tokens, sms)
+                                        : schedule_tiles(m, n, k, tokens, sharing == TileSharing::kCut, sms);
 }
 
 }  // namespace fp4aot

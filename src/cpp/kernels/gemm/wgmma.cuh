@@ -13,6 +13,9 @@
 // Tiles that are cut along k (TileSchedule): every CTA writes its part's sums to the workspace and counts it; the one that
 // finds all others counted adds the parts in the order of k, so the result does not depend on who was last. Nobody waits
 // for another cluster.
+//
+// Tiles that a cluster shares along k (split = 2): each of two CTAs has half of the steps, sends the sums of half of the
+// activation rows to the other's shared memory, and stores the other half.
 #ifndef FP4AOT_KERNELS_GEMM_WGMMA_CUH_
 #define FP4AOT_KERNELS_GEMM_WGMMA_CUH_
 
@@ -29,23 +32,33 @@
 
 namespace fp4aot {
 
+// What a CTA is in its cluster. Sizes are 1 or 2, so that shifts divide by them.
+__device__ __forceinline__ int cluster_index(TileSchedule const& s) {
+  return static_cast<int>(blockIdx.x) >> (s.pair + s.split - 2);
+}
+__device__ __forceinline__ int pair_rank(TileSchedule const& s) { return static_cast<int>(blockIdx.x) & (s.pair - 1); }
+__device__ __forceinline__ int slice_rank(TileSchedule const& s) {
+  return (static_cast<int>(blockIdx.x) >> (s.pair - 1)) & (s.split - 1);
+}
+
 // Consecutive steps of one tile.
 struct Segment {
   int tile, begin, end;
 };
 
-// A cluster's segments: first its whole tiles, then its range of the shared steps.
+// A CTA's segments: first its cluster's whole tiles, or its slice of them, then the cluster's range of the shared steps.
 class Segments {
  public:
-  __device__ __forceinline__ Segments(TileSchedule const& schedule, int cluster)
+  __device__ __forceinline__ explicit Segments(TileSchedule const& schedule)
       : schedule_(schedule),
-        tile_(cluster),
-        step_(schedule.range_begin(cluster)),
-        end_(schedule.range_begin(cluster + 1)) {}
+        tile_(cluster_index(schedule)),
+        step_(schedule.range_begin(tile_)),
+        end_(schedule.range_begin(tile_ + 1)) {}
 
   __device__ __forceinline__ bool next(Segment& segment) {
     if (tile_ < schedule_.whole) {
-      segment = {tile_, 0, schedule_.steps};
+      int const slice = slice_rank(schedule_);
+      segment = {tile_, schedule_.slice_begin(slice), schedule_.slice_begin(slice + 1)};
       tile_ += schedule_.clusters;
       return true;
     }
@@ -74,7 +87,7 @@ __device__ __forceinline__ TilePosition tile_position(WgmmaGemmArgs const& args,
   int const within = tile - group * group_tiles;
   int const height = min(kGroup, args.schedule.m_tiles - group * kGroup);
   int const column = within / height;
-  int const rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  int const rank = pair_rank(args.schedule);
   return {(group * kGroup + within - column * height) * Config::kTokens,
           (column * args.schedule.pair + rank) * Config::kRows};
 }
@@ -110,6 +123,10 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t weight_empty(uint32_t slot) const {
     return weight_full(Config::kWeightStages + slot);
   }
+  // Of a half's sums from the other slice.
+  __device__ __forceinline__ uint32_t exchange_full(uint32_t half) const {
+    return weight_full(2 * Config::kWeightStages + half);
+  }
 };
 
 // Producer ------------------------------------------------------------------------------------------------------
@@ -117,7 +134,7 @@ struct SharedMap {
 // Weights. One thread.
 template <class Config>
 __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, SharedMap<Config> map) {
-  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  Segments segments(args.schedule);
   RingPosition<Config::kWeightStages> raw{};
   Segment segment;
   while (segments.next(segment)) {
@@ -136,10 +153,10 @@ __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, Share
 // Activations: unit `half` of every step. One thread: starting a copy takes long enough that one for all would be late.
 template <class Config>
 __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedMap<Config> map, int half) {
-  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  Segments segments(args.schedule);
   RingPosition<Config::kUnits> ring{};
   ring.advance(half);
-  int const rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  int const rank = pair_rank(args.schedule);
   int const first_token = rank * (Config::kTokens / 2);
   Segment segment;
   while (segments.next(segment)) {
@@ -153,7 +170,7 @@ __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedM
       if (args.schedule.pair == 1) {
         tma_load_2d(map.unit(ring.slot), &args.a_map, column, m0, full);
       } else {
-        uint32_t const ctas = (1u << args.schedule.pair) - 1;
+        uint32_t const ctas = 3u << 2 * slice_rank(args.schedule);
         tma_load_2d_multicast(map.unit(ring.slot) + first_token * 128, &args.a_map, column, m0 + first_token, full,
                               ctas);
       }
@@ -165,7 +182,7 @@ __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedM
 // Weights of the first steps to L2, before the kernels before this one are known to have ended: no value is used. One thread.
 template <class Config>
 __device__ __forceinline__ void prefetch_weights(WgmmaGemmArgs const& args) {
-  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  Segments segments(args.schedule);
   Segment segment;
   if (!segments.next(segment)) return;
   TilePosition const tile = tile_position<Config>(args, segment.tile);
@@ -185,8 +202,11 @@ struct ConsumerRings {
   RingPosition<Config::kUnits> ring{};
   int skip;  // steps until the warpgroup's next one
   typename Config::Weights::Place place;
+  // Of slot 0, in one of the CTAs that share units with this one: each of a warp's first lanes has another.
+  uint32_t unit_empty;
 
-  __device__ __forceinline__ explicit ConsumerRings(int thread) {  // of the consumers
+  // thread: of the consumers.
+  __device__ __forceinline__ ConsumerRings(TileSchedule const& schedule, SharedMap<Config> map, int thread) {
     int const lane = thread % 32, row = thread % (128 * Config::kHalves) / 32 * 16 + lane / 4;
     skip = 0;
     if constexpr (Config::kGroups > 1) {
@@ -195,6 +215,8 @@ struct ConsumerRings {
       ring.advance(2 * skip);
     }
     place = Config::Weights::place(row, lane);
+    unit_empty =
+        cluster_address(map.unit_empty(0), slice_rank(schedule) * schedule.pair + (lane & (schedule.pair - 1)));
   }
 };
 
@@ -227,11 +249,10 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
   constexpr int kWords = Config::kGroupWords;
   int const lane = threadIdx.x % 32;
   int accumulate = 0;
-  int previous_unit = -1;  // read by products that may still run
+  uint32_t previous_unit = 0;  // read by products that may still run: its empty barrier, 0 for none
   auto release_unit = [&] {
-    if (previous_unit >= 0 && lane < args.schedule.pair)
-      mbarrier_arrive_cluster(cluster_address(map.unit_empty(previous_unit), lane));
-    previous_unit = -1;
+    if (previous_unit != 0 && lane < args.schedule.pair) mbarrier_arrive_cluster(previous_unit);
+    previous_unit = 0;
   };
 #pragma unroll 1
   for (int step = begin; step < end; step += Config::kGroups) {
@@ -271,7 +292,7 @@ __device__ __forceinline__ void multiply_steps(WgmmaGemmArgs const& args, Shared
       wgmma_wait<1>();
       if (q % 2 == 0 || kWords == 2) release_unit();
       if (q % 2 == 1) {
-        previous_unit = rings.ring.slot;
+        previous_unit = rings.unit_empty + rings.ring.slot * 8;
         rings.ring.advance(q == 1 ? 1 : 2 * Config::kGroups - 1);
       }
     }
@@ -344,8 +365,7 @@ template <class Config, int kCount>
 __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<Config> map, int tile,
                                           float (&sum)[kCount]) {
   TileSchedule const& schedule = args.schedule;
-  int const shared_tile = tile - schedule.whole, cluster = static_cast<int>(blockIdx.x) / args.schedule.pair,
-            rank = static_cast<int>(blockIdx.x) % args.schedule.pair;
+  int const shared_tile = tile - schedule.whole, cluster = cluster_index(schedule), rank = pair_rank(schedule);
   int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
   int const first_step = shared_tile * schedule.steps;
   int const first = schedule.cluster_of(first_step), last = schedule.cluster_of(first_step + schedule.steps - 1);
@@ -399,16 +419,46 @@ __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<C
   return true;
 }
 
-// Stores a warpgroup's 64 columns of D. sum: as wgmma leaves it.
+// Of a tile that two slices of k share: adds the other slice's sums to the half of the activation rows that this one
+// stores, and sends it the sums of the others. They come to where results are staged, which has just the room.
+template <class Config, int kCount>
+__device__ __forceinline__ void exchange_halves(WgmmaGemmArgs const& args, SharedMap<Config> map,
+                                                float const (&sum)[kCount], float (&own)[kCount / 2]) {
+  constexpr int kOwn = kCount / 2;
+  static_assert(128 * kOwn * 4 == Config::kStagingBytes);
+  TileSchedule const& schedule = args.schedule;
+  int const half = threadIdx.x / 128 - 1, slice = slice_rank(schedule);
+  uint32_t const other = static_cast<uint32_t>((1 - slice) * schedule.pair + pair_rank(schedule));
+  uint32_t const place = map.staging(half) + threadIdx.x % 128 * 16, there = cluster_address(place, other),
+                 full = cluster_address(map.exchange_full(half), other);
+#pragma unroll
+  for (int i = 0; i < kOwn; i += 4) {
+    float v[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) v[j] = slice == 0 ? sum[kOwn + i + j] : sum[i + j];
+    cluster_store16_async(there + i * 512, v, full);
+  }
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) own[i] = slice == 0 ? sum[i] : sum[kOwn + i];
+  mbarrier_wait(map.exchange_full(half), 0);
+#pragma unroll
+  for (int i = 0; i < kOwn; i += 4) {
+    uint4 const v = shared_load16(place + i * 512);
+    own[i] += bits_float(v.x), own[i + 1] += bits_float(v.y), own[i + 2] += bits_float(v.z),
+        own[i + 3] += bits_float(v.w);
+  }
+}
+
+// Stores a warpgroup's 64 columns of D. sum: as wgmma leaves it, of kCount * 2 activation rows.
 template <class Config, int kCount>
 __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, TilePosition tile,
-                                           float const (&sum)[kCount]) {
+                                           float alpha, float const (&sum)[kCount]) {
   int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, lane = thread % 32;
   int const n0 = tile.n0 + half * 64;
   if (n0 >= args.n) return;
   int const column = n0 + thread / 32 * 16 + lane / 4;  // and column + 8
   constexpr float kUnshift = Config::Weights::kUnshift;
-  float const scale = args.alpha != nullptr ? *args.alpha * kUnshift : kUnshift;
+  float const scale = alpha * kUnshift;
   float bias[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -459,8 +509,10 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
 
 template <class Config>
 __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map) {
-  ConsumerRings<Config> rings(threadIdx.x - Config::kProducerThreads);
-  Segments segments(args.schedule, static_cast<int>(blockIdx.x) / args.schedule.pair);
+  ConsumerRings<Config> rings(args.schedule, map, threadIdx.x - Config::kProducerThreads);
+  // Far away: it comes while products run.
+  float const alpha = args.alpha != nullptr ? *args.alpha : 1.0f;
+  Segments segments(args.schedule);
   Segment segment;
   while (segments.next(segment)) {
     float sum[Config::kTokens / 2];
@@ -469,8 +521,16 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
       int const warpgroup = threadIdx.x / 128 - 1;
       if (!add_groups<Config>(map, warpgroup % Config::kHalves, warpgroup / Config::kHalves, sum)) continue;
     }
+    TilePosition tile = tile_position<Config>(args, segment.tile);
+    if (args.schedule.split > 1) {
+      float own[Config::kTokens / 4];
+      exchange_halves<Config>(args, map, sum, own);
+      tile.m0 += slice_rank(args.schedule) * (Config::kTokens / 2);
+      store_tile<Config>(args, map, tile, alpha, own);
+      break;  // there is no other tile
+    }
     if (segment.end - segment.begin < args.schedule.steps && !add_parts<Config>(args, map, segment.tile, sum)) continue;
-    store_tile<Config>(args, map, tile_position<Config>(args, segment.tile), sum);
+    store_tile<Config>(args, map, tile, alpha, sum);
   }
   if (threadIdx.x % 128 == 0) tma_store_wait_read();
 }
@@ -491,6 +551,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
     for (int i = 0; i < Config::kWeightStages; ++i) {
       mbarrier_init(map.weight_full(i), 1);
       mbarrier_init(map.weight_empty(i), 4 * Config::kHalves);
+    }
+    for (int i = 0; i < Config::kHalves; ++i) {
+      mbarrier_init(map.exchange_full(i), 1);
+      if (args.schedule.split > 1) mbarrier_arrive_expect(map.exchange_full(i), Config::kStagingBytes);
     }
     mbarrier_init_fence();
   } else if (threadIdx.x == 32) {

@@ -16,7 +16,7 @@ struct WgmmaGemmArgs : GemmArgs {
   CUtensorMap a_map;        // activations, 16 bits, [m, 128 * steps or fewer]; boxes of 64 x kTokens / pair
   CUtensorMap b_map;        // weights: see Config::Weights
   CUtensorMap b_scale_map;  // the same
-  CUtensorMap d_map;        // 16-bit results [m, n]; boxes of 64 x kTokens; if `staged`
+  CUtensorMap d_map;        // 16-bit results [m, n]; boxes of 64 x kTokens / split; if `staged`
   TileSchedule schedule;
   bool staged;           // results go through shared memory and d_map
   float* partials;       // sums of shared tiles: [CTA][2][half][kTokens / 8][128] x 4

@@ -63,7 +63,7 @@ struct WgmmaTile {
   static constexpr int kWeightScaleOffset = kWeightOffset + kWeightStages * kWeightBytes;
   static constexpr int kSumOffset = kWeightScaleOffset + kWeightStages * kWeightScaleBytes;  // of the second group
   static constexpr int kBarrierOffset = kSumOffset + (kGroups - 1) * kHalves * kSumBytes;
-  static constexpr int kBarriers = 2 * (kWeightStages + kUnits);
+  static constexpr int kBarriers = 2 * (kWeightStages + kUnits) + kHalves;
   static constexpr int kCountOffset = kBarrierOffset + kBarriers * 8;  // a word for each half
   static_assert(kUnitBytes / 2 % 1024 == 0 && kStagingOffset % 1024 == 0 && kStagingBytes % 1024 == 0,
                 "the 128-byte swizzle repeats every 1024 bytes");

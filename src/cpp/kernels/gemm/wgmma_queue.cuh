@@ -38,19 +38,19 @@ fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, 
   int64_t const d_row = (args.m > 1 ? args.d_stride : args.n) * 2;  // bytes; a single row's stride may be anything
   args.staged = args.d_dtype != FP4AOT_FP32 && rows_aligned(args.d, d_row, 16) && d_row < kMaxTensorMapStride;
   if (maps == CUDA_SUCCESS && args.staged) {
-    maps = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, args.d, args.m, args.n, d_row, Config::kTokens, 64,
-                       CU_TENSOR_MAP_SWIZZLE_128B);
+    maps = encode_rows(&args.d_map, CU_TENSOR_MAP_DATA_TYPE_UINT16, args.d, args.m, args.n, d_row,
+                       Config::kTokens / args.schedule.split, 64, CU_TENSOR_MAP_SWIZZLE_128B);
   }
   if (maps != CUDA_SUCCESS)
     return gemm_failed(target.message, target.op, "cuTensorMapEncodeTiled", maps, "sizes or strides too large");
 
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(args.schedule.pair), 1, 1};
+  attributes[0].val.clusterDim = {static_cast<unsigned>(args.schedule.ctas()), 1, 1};
   attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(args.schedule.clusters * args.schedule.pair));
+  config.gridDim = dim3(static_cast<unsigned>(args.schedule.clusters * args.schedule.ctas()));
   config.blockDim = dim3(Config::kThreads);
   config.dynamicSmemBytes = Config::kSharedBytes;
   config.stream = static_cast<cudaStream_t>(target.stream);

@@ -33,7 +33,8 @@ int64_t w4a16_values(fp4aot_gemm_w4a16_params const& p) {
 }
 
 template <class Config>
-WgmmaWorkspace w4a16_wgmma_workspace(fp4aot_gemm_w4a16_params const& p, bool cut, int sms) {
+WgmmaWorkspace w4a16_wgmma_workspace(fp4aot_gemm_w4a16_params const& p, TileSharing sharing, int sms) {
+  bool const cut = sharing == TileSharing::kCut;
   if (w4a16_weight_shift<Config>(p) != 0) return wgmma_workspace<Config>(p.m, w4a16_values<Config>(p), cut, sms);
   WgmmaWorkspace workspace = wgmma_parts_workspace<Config>(cut, sms);
   workspace.chunk_rows = std::min(p.m, kMaxLaunchM);
@@ -76,8 +77,8 @@ fp4aot_status launch_before_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, Launc
 
 // One launch: p.m and p.n at most kMaxLaunchM and kMaxLaunchN.
 template <class Config>
-fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, bool cut, int sms,
-                                 WgmmaWorkspace const& workspace) {
+fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, TileSharing sharing,
+                                 int sms, WgmmaWorkspace const& workspace) {
   using Weights = typename Config::Weights;
   uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
   int64_t const values = w4a16_values<Config>(p);
@@ -91,7 +92,7 @@ fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget
   args.k = static_cast<int32_t>(p.k);
   args.d_dtype = p.d_dtype;
   args.bias_dtype = p.bias_dtype;
-  args.schedule = schedule_tiles(p.m, p.n, values, Config::kTokens, cut, sms);
+  args.schedule = schedule_tiles(p.m, p.n, values, Config::kTokens, sharing, sms);
   args.partials = reinterpret_cast<float*>(memory + workspace.activation_bytes);
   args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
   args.weight_shift = w4a16_weight_shift<Config>(p);
@@ -117,10 +118,11 @@ fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget
 }
 
 template <class Config>
-fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op, bool cut, int sms, Message* message) {
+fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op, TileSharing sharing, int sms,
+                              Message* message) {
   fp4aot_status const ready = wgmma_gemm_ready<Config>(p.device.index, op, message);
   if (ready != FP4AOT_OK) return ready;
-  WgmmaWorkspace const workspace = w4a16_wgmma_workspace<Config>(p, cut, sms);
+  WgmmaWorkspace const workspace = w4a16_wgmma_workspace<Config>(p, sharing, sms);
   LaunchTarget target = {op, p.stream, p.flags, message};
   for (int64_t m0 = 0; m0 < p.m; m0 += workspace.chunk_rows) {
     fp4aot_gemm_w4a16_params rows = p;
@@ -136,7 +138,7 @@ fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op,
       part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
       if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
       part.d = static_cast<uint8_t*>(rows.d) + n0 * element_bytes(p.d_dtype);
-      status = launch_w4a16_wgmma<Config>(part, target, cut, sms, workspace);
+      status = launch_w4a16_wgmma<Config>(part, target, sharing, sms, workspace);
       target.flags |= FP4AOT_FLAG_PDL;
     }
     if (status != FP4AOT_OK) return status;
