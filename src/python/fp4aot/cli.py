@@ -132,7 +132,9 @@ def print_info(data: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console script. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="fp4aot", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="fp4aot", description="FP4 kernels: what is installed, a demonstration on real weights, and benchmarks."
+    )
     parser.add_argument("--version", action="version", version=f"fp4aot {_version_of('fp4aot') or '(not installed)'}")
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser(

