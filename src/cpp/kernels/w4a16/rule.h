@@ -28,8 +28,8 @@ constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
 constexpr int64_t kW4a16PerPart = 480000;  // for a second and a third part of k of a CTA; more hide behind them
 constexpr int64_t kW4a16PerWave = 920000;  // of each further wave of CTAs
 constexpr int64_t kW4a16IdleTiles = 373;   // hundredths
-constexpr int64_t kW4a16MxfpPercent =
-    106;  // of the costs of tiles and chains; 111 when its codes took more instructions
+// Of the costs of tiles and chains; 111 when MXFP4's codes took more instructions than now.
+constexpr int64_t kW4a16MxfpPercent = 106;
 
 #define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4", tile "_cluster8"
 constexpr char const* kW4a16MmaSyncNames[] = {FP4AOT_CLUSTERS("mma_sync_16x8"), FP4AOT_CLUSTERS("mma_sync_32x16"),
