@@ -40,6 +40,11 @@ W4A16_TILE, W4A16_BLOCKS = (
 )
 W4A16_TILE_SHARES = W4a16("gemm_w4a16_nvfp4", 33, 136, 352, only="^mma_sync_128x64_cluster2$")
 W4A16_TILE_CHAIN = W4a16Chain("gemm_w4a16_nvfp4", 70, 136, 320, only="^mma_sync_128x64$")
+FEW = "w4a16_mma_sync_kernel"
+FEW_WIDE, FEW_SMALL = (
+    W4a16("gemm_w4a16_mxfp4", 12, 320, 2112, kind=kind, only="^mma_sync_(16x8|32x16)_cluster1$")
+    for kind in ("wide", "small")
+)
 SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")
 
 
@@ -96,6 +101,10 @@ MUTATIONS = (
     Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
              MMA_SYNC, ".", "sm90a"),
     Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
+    Mutation("W4A16, few rows: large scales taken for small ones", FEW,
+             r"(?P<head>and\.b(?:16|32)\s+%\w+, %\w+, )(?:32896|-32640);", r"\g<head>0;", FEW_WIDE, WRONG, "sm90a"),
+    Mutation("W4A16, few rows: factors of small scales", FEW, r"\b1040203264;", "1040203776;", FEW_SMALL, WRONG, "sm90a"),
+    Mutation("W4A16, few rows: no wait for mbarriers", FEW, TRY_WAIT, TRUE, FEW_SMALL, ".", "sm90a"),
     Mutation("W4A16: codes of another lane", "W4a16Wgmma", access(r"ld\.shared\.u32"), flip_address_bit(16), W4A16,
              WRONG, "sm90a"),
     Mutation("W4A16: scales of another row", "W4a16Wgmma", access(r"ld\.shared\.v2\.u32"), flip_address_bit(8), W4A16,

@@ -13,6 +13,7 @@ from .problems import NAN_SCALE, as_dtype, assert_equal, expect_gaps_untouched, 
 from .session import DTYPES, Session, bits_of, floats_of
 
 WIDE_RANGE = {"nvfp4": (0x00, 0x7E), "mxfp4": (127 - 60, 127 + 60)}  # bytes of scales
+SMALL_RANGE = {"nvfp4": (0x08, 0x28), "mxfp4": (127 - 20, 127)}
 SPECIALS = (np.nan, np.inf, -np.inf)
 
 
@@ -24,7 +25,7 @@ class W4a16:
     k: int
     a_dtype: str = "bf16"
     dtype: str = "bf16"
-    kind: str = "normal"  # "wide": any scale; "special": with a few NaN and infinities, and NaN scales
+    kind: str = "normal"  # "wide": any scale; "small": as weights have; "special": a few NaN, infinities, NaN scales
     tactic: int | None = None  # None: every tactic that is valid
     only: str = ""  # of those, the ones in whose name this regular expression is found
     alpha: float | None = None
@@ -38,7 +39,7 @@ class W4a16:
         rng, format = np.random.default_rng(self.seed), format_of(self.op)
         a = rng.standard_normal((self.m, self.k)).astype(np.float32)
         w = Operand.random(rng, self.n, self.k, format)
-        low, high = (SCALE_RANGE if self.kind == "normal" else WIDE_RANGE)[format]
+        low, high = {"normal": SCALE_RANGE, "small": SMALL_RANGE}.get(self.kind, WIDE_RANGE)[format]
         scales = rng.integers(low, high + 1, w.scales.shape).astype(np.uint8)
         if self.kind == "special":
             for i, value in enumerate(SPECIALS):
