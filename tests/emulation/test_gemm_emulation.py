@@ -7,6 +7,7 @@ Faults are planted in the same copy, each behind a test of its name: a run with 
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import installed
@@ -150,14 +151,14 @@ def programs(tmp_path_factory) -> dict[str, Path]:
     includes = [flag for path in (HERE, folder, SOURCES / "include", *cuda) for flag in ("-I", str(path))]
     # Threads jump between stacks, which _FORTIFY_SOURCE takes for an error.
     flags = ["-std=c++17", "-O2", "-w", "-U_FORTIFY_SOURCE"]
-    compilations = {}
-    for kernel in KERNELS:
-        command = [installed.compiler(), *flags, *includes, str(HERE / f"{kernel}.cpp"), "-o", str(folder / kernel)]
-        compilations[kernel] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for kernel, compilation in compilations.items():
-        output, _ = compilation.communicate()
-        assert compilation.returncode == 0, f"{kernel}:\n{output}"
-    return {kernel: folder / kernel for kernel in KERNELS}
+
+    def build(kernel: str) -> Path:
+        unit = installed.compile_object(HERE / f"{kernel}.cpp", folder / f"{kernel}.o", *flags, *includes)
+        installed.run(installed.compiler(), unit, "-o", folder / kernel)
+        return folder / kernel
+
+    with ThreadPoolExecutor(len(KERNELS)) as side_by_side:
+        return dict(zip(KERNELS, side_by_side.map(build, KERNELS), strict=True))
 
 
 def run(program: Path, *arguments: object) -> subprocess.CompletedProcess:
