@@ -13,7 +13,8 @@ from pathlib import Path
 import installed
 import pytest
 from cpp.test_cutlass_layouts import cuda_includes
-from emulation.faults import FAULTS, Fault
+from emulation.fault import Fault
+from emulation.faults import FAULTS
 
 pytestmark = pytest.mark.build
 
