@@ -7,7 +7,8 @@ Needs an installed fp4aot, torch with CUDA, and compute-sanitizer (CUDA toolkit)
 Every tool runs a process for each op and format, several at a time. It also compares every result with the dequantised
 operands' product, so that a tool that changes timing shows a race by its result too. The memory of inputs and outputs
 comes from cudaMalloc, one allocation a tensor, so that nothing behind a tensor is somebody else's. initcheck does not
-see what tensor stores (TMA) write, so its runs do not read results. racecheck and initcheck take some ten times as long
+see what tensor stores (TMA) or kernels of others write, so its runs do not read results, and inputs are copied from the
+CPU. racecheck and initcheck take some ten times as long
 as the others: they run the smaller problems. Exits with 1 if a tool reports anything or does not end.
 """
 
@@ -40,20 +41,20 @@ def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, objec
     import torch
 
     for rows, k in ROWS:
-        x = torch.randn(rows, k, dtype=torch.bfloat16, device=device)
-        both = torch.cat([x, x], dim=1)
+        both = torch.randn(rows, 2 * k).bfloat16().to(device)
+        x = both[:, :k]
         for layout in ("swizzled", "linear"):
             codes, scales = getattr(fp4aot, f"quantize_{format_}")(x, scale_layout=layout)
             dequantize = getattr(fp4aot, f"dequantize_{format_}")
             values = dequantize(codes, scales, dtype=torch.float32, scale_layout=layout)
             yield f"quantize_{format_} {rows}x{k} {layout}", values, x
         getattr(fp4aot, f"silu_mul_quantize_{format_}")(both)
-        linear = torch.zeros(rows, k // 16, dtype=torch.uint8, device=device)
+        linear = torch.zeros(rows, k // 16, dtype=torch.uint8).to(device)
         swizzled = fp4aot.swizzle_scales(linear)
         yield "swizzle_scales", fp4aot.unswizzle_scales(swizzled, rows, k // 16), linear
         if format_ == "nvfp4":
             fp4aot.nvfp4_global_scale(x)
-            fp4aot.rmsnorm_quantize_nvfp4(x, torch.ones(k, dtype=x.dtype, device=device), epsilon=1e-6)
+            fp4aot.rmsnorm_quantize_nvfp4(x, torch.ones(k, dtype=x.dtype).to(device), epsilon=1e-6)
 
 
 def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[str, object, object]]:
@@ -62,9 +63,9 @@ def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[st
 
     quantize = getattr(fp4aot, f"quantize_{format_}")
     dequantize = getattr(fp4aot, f"dequantize_{format_}")
-    alpha = torch.full((), 0.5, device=device)
+    alpha = torch.tensor(0.5).to(device)
     for m, n, k in PRODUCTS[:most]:
-        a, b = (torch.randn(rows, k, dtype=torch.bfloat16, device=device) for rows in (m, n))
+        a, b = (torch.randn(rows, k).bfloat16().to(device) for rows in (m, n))
         codes, scales = quantize(b)
         weights = dequantize(codes, scales, dtype=torch.float32).double()
         for dtype in (torch.bfloat16, torch.float32):
@@ -75,7 +76,7 @@ def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[st
                 a_codes, a_scales = quantize(a)
                 inputs = [a_codes, codes, a_scales, scales]
                 exact = dequantize(a_codes, a_scales, dtype=torch.float32).double()
-            bias = torch.randn(n, device=device)
+            bias = torch.randn(n).to(device)
             expected = (exact @ weights.T * 0.5 + bias.double()).float()
             for tactic, name in fp4aot.list_tactics(op, m, n, k, device=device, out_dtype=dtype) or [(0, "default")]:
                 d = torch.full((m, n), float("nan"), dtype=dtype, device=device)
@@ -112,6 +113,22 @@ def reports(output: str) -> int:
     return int(found[-1]) if found else -1
 
 
+def findings(output: str) -> str:
+    """Each kind of report once, with how often it came, its first lines and the call it came with; else the end."""
+    kinds: dict[str, list] = {}
+    call, lines = "", output.splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"\d+ calls, ", line):
+            call = line
+        elif re.match(r"========= [A-Z]", line) and "SUMMARY" not in line and "COMPUTE-SANITIZER" not in line:
+            kind = re.sub(r"0x[0-9a-f]+|\d+", "#", line)
+            known = kinds.setdefault(kind, [0, call, lines[number : number + 12]])
+            known[0] += 1
+    if not kinds:
+        return output[-3000:]
+    return "\n".join("\n".join([f"{count} x, first at: {call}", *first]) for count, call, first in kinds.values())
+
+
 def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> bool:
     """Runs one process under a tool and prints what came out; whether all is well."""
     command = [sanitizer, "--tool", tool, "--kernel-name", f"kns={OURS}", "--print-limit", "20"]
@@ -131,7 +148,7 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
     count = reports(output)
     right = process.returncode == 0 and count == 0 and "all done" in output
     if not right:
-        print(output[-6000:])
+        print(findings(output))
     said = re.findall(r"\d+ calls, \d+ wrong.*", output)
     print(
         f"{tool} {op} {format_}: {count if count >= 0 else 'no'} reports; {said[-1] if said else 'nothing ran'}; "

@@ -49,7 +49,7 @@ static_assert(sizeof kW4a16FewCosts / sizeof kW4a16FewCosts[0] == kW4a16FewTileC
 constexpr int64_t kW4a16FewPerCluster = 203000;  // for each doubling of the cluster
 constexpr int64_t kW4a16FewPerPart = 71000;      // for each further part of k of a CTA
 constexpr int64_t kW4a16FewPerWave = 1550000;    // of each further wave of CTAs
-constexpr int64_t kW4a16FewMxfpPercent = 108;    // of the costs of blocks and chains
+constexpr int64_t kW4a16FewMxfpPercent = 106;    // of the costs of blocks and chains
 constexpr int64_t kW4a16FewMissing = 390;        // of a row that a copy of a k tile's activations does not find
 
 // A warpgroup's k tiles come in whole slots, and the warpgroups of a multiprocessor take turns. Nanoseconds.
