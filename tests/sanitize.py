@@ -8,8 +8,8 @@ Every tool runs a process for each op and format, several at a time. It also com
 operands' product, so that a tool that changes timing shows a race by its result too. The memory of inputs and outputs
 comes from cudaMalloc, one allocation a tensor, so that nothing behind a tensor is somebody else's. initcheck does not
 see what tensor stores (TMA) or kernels of others write, so its runs do not read results, and inputs are copied from the
-CPU. racecheck and initcheck take some ten times as long
-as the others: they run the smaller problems. Exits with 1 if a tool reports anything or does not end.
+CPU. racecheck and initcheck take some ten times as long as the others: they run the smaller problems. Exits with 1 if a
+tool reports anything or does not end.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What sm90a's rule chooses for gemm_w4a16_* against the best tactics that an H200 was measured to have. Needs no GPU.
 
 `w4a16_h200.txt`: a line a product, format, N, K, M, then tactics that take at most KEPT times the best, each with its
-microseconds. `python test_w4a16_choice.py w.json` prints it from what
-`fp4aot bench --suite w4a16 --tactics --json w.json` wrote. MXFP4 at M 1, 8, 16, 32 and 64 is of the kernels as they are;
-the rest is of an earlier run, in which the kernels for few rows took up to 6 % longer, with times of
-`wgmma_128x<tokens>_cluster2` of a later one, in which the same kernels' other tactics took as long after scaling.
+microseconds. `python test_w4a16_choice.py w.json` prints it from what `fp4aot bench --suite w4a16 --tactics --json
+w.json` wrote. MXFP4 at M 1, 8, 16, 32 and 64 is of the kernels as they are; the rest is of an earlier run, in which the
+kernels for few rows took up to 6 % longer, with times of `wgmma_128x<tokens>_cluster2` of a later one, in which the
+same kernels' other tactics took as long after scaling.
 """
 
 import ctypes
