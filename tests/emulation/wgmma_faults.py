@@ -105,8 +105,8 @@ WGMMA_FAULTS = (
     Fault(
         "a slice sends the sums that it keeps",
         "wgmma",
-        "slice == 0 ? sum[kOwn + i + j] : sum[i + j]",
-        "slice != 0 ? sum[kOwn + i + j] : sum[i + j]",
+        "slice == 0 ? sum[kKept + i + j] : sum[i + j]",
+        "slice != 0 ? sum[kKept + i + j] : sum[i + j]",
         WRONG_RESULT,
         program="wgmma_w4a16",
     ),

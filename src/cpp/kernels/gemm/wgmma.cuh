@@ -424,25 +424,25 @@ __device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<C
 template <class Config, int kCount>
 __device__ __forceinline__ void exchange_halves(WgmmaGemmArgs const& args, SharedMap<Config> map,
                                                 float const (&sum)[kCount], float (&own)[kCount / 2]) {
-  constexpr int kOwn = kCount / 2;
-  static_assert(128 * kOwn * 4 == Config::kStagingBytes);
+  constexpr int kKept = kCount / 2;
+  static_assert(128 * kKept * 4 == Config::kStagingBytes);
   TileSchedule const& schedule = args.schedule;
   int const half = threadIdx.x / 128 - 1, slice = slice_rank(schedule);
   uint32_t const other = static_cast<uint32_t>((1 - slice) * schedule.pair + pair_rank(schedule));
   uint32_t const place = map.staging(half) + threadIdx.x % 128 * 16, there = cluster_address(place, other),
                  full = cluster_address(map.exchange_full(half), other);
 #pragma unroll
-  for (int i = 0; i < kOwn; i += 4) {
+  for (int i = 0; i < kKept; i += 4) {
     float v[4];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) v[j] = slice == 0 ? sum[kOwn + i + j] : sum[i + j];
+    for (int j = 0; j < 4; ++j) v[j] = slice == 0 ? sum[kKept + i + j] : sum[i + j];
     cluster_store16_async(there + i * 512, v, full);
   }
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) own[i] = slice == 0 ? sum[i] : sum[kOwn + i];
+  for (int i = 0; i < kKept; ++i) own[i] = slice == 0 ? sum[i] : sum[kKept + i];
   mbarrier_wait(map.exchange_full(half), 0);
 #pragma unroll
-  for (int i = 0; i < kOwn; i += 4) {
+  for (int i = 0; i < kKept; i += 4) {
     uint4 const v = shared_load16(place + i * 512);
     own[i] += bits_float(v.x), own[i + 1] += bits_float(v.y), own[i + 2] += bits_float(v.z),
         own[i + 3] += bits_float(v.w);
