@@ -1,6 +1,7 @@
 """The handshake between core and images, with images made on the fly and put first by FP4AOT_IMAGE_DIR."""
 
 import json
+import shutil
 from pathlib import Path
 
 import c_abi
@@ -122,6 +123,26 @@ def test_wrong_name_is_refused(tmp_path):
     assert status in (c_abi.LOAD_FAILED, c_abi.NO_IMAGE)
     assert "other" in message
     assert "cpu" in message
+
+
+ALONE = """
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1])
+library.fp4aot_info_json.restype = ctypes.c_char_p
+print(json.dumps({image["name"]: image["error"] for image in json.loads(library.fp4aot_info_json())["images"]}))
+"""
+
+
+@pytest.mark.parametrize("folder", ["", "absent", "."])
+def test_an_image_that_is_nowhere(tmp_path, folder):
+    """The error names all the places that were looked at."""
+    core, folder = tmp_path / "core" / "libfp4aot.so", str(tmp_path / folder) if folder else ""
+    core.parent.mkdir()
+    shutil.copy(installed.core_library(), core)
+    done = installed.python(ALONE, str(core), env={"FP4AOT_IMAGE_DIR": folder})
+    where = f"neither in FP4AOT_IMAGE_DIR='{folder}' nor" if folder else "not"
+    for name, error in json.loads(done.stdout).items():
+        assert error.startswith(f"libfp4aot_{name}.so is {where} in this installation ({core.parent} has: none). ")
 
 
 def test_library_without_the_entry_is_refused(tmp_path):

@@ -34,7 +34,7 @@ def test_good_values_say_nothing():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("value", ["", "2", "yes"])
+@pytest.mark.parametrize("value", ["2", "yes"])
 def test_checks_that_are_neither_on_nor_off(value):
     """The library loads and tells about itself, but no op runs without a check that somebody may have asked for."""
     names = ("FP4AOT_CHECK_POINTERS", "FP4AOT_CHECK_SCALES")
@@ -43,6 +43,40 @@ def test_checks_that_are_neither_on_nor_off(value):
     assert done.stdout.startswith("1.")
     text = " ".join(f"{name} is '{value}'; it must be 1 or 0, or not set." for name in names)
     assert f"ValueError: {text}" in done.stderr
+
+
+EVERY = ("CHECK_POINTERS", "CHECK_SCALES", "CPU_ISA", "FAST_PATH", "FORCE_IMAGE", "IMAGE_DIR", "NUM_THREADS")
+
+
+def test_empty_is_not_set():
+    """In shells it is how a variable is unset for one command. None of them is in `fp4aot info` either."""
+    code = (
+        PROGRAM + "import torch; print(fp4aot.quantize_nvfp4(torch.ones(1, 16))[0].tolist()[0])\n"
+        "from fp4aot.cli import main; main(['info'])"
+    )
+    done = installed.python(code, env=dict.fromkeys((f"FP4AOT_{name}" for name in EVERY), ""))
+    assert done.stdout.startswith(f"{0x77}\n{[0x77] * 8}\n")
+    assert done.stderr == ""
+    assert not [name for name in EVERY if f"FP4AOT_{name}" in done.stdout]
+
+
+@pytest.mark.parametrize(("folder", "what"), [("absent", "does not exist"), (".", "has no readable image")])
+def test_a_directory_without_images_is_said(tmp_path, folder, what):
+    """Nothing else would tell that it was mistyped: the images beside the library are used."""
+    folder = tmp_path / folder
+    text = f"FP4AOT_IMAGE_DIR='{folder}' {what}; all images are looked for in {installed.core_library().parent}"
+    code = PROGRAM + "print(fp4aot.info()['image_dir_error'])\nfrom fp4aot.cli import main; main(['info'])"
+    lines = installed.python(code, env={"FP4AOT_IMAGE_DIR": str(folder)}).stdout.splitlines()
+    assert lines[:2] == [str(0x77), text]
+    assert lines.index(f"FP4AOT_IMAGE_DIR={folder}") + 1 == lines.index("  " + text)
+
+
+def test_a_directory_with_an_image_is_not_complained_of():
+    folder = str(installed.core_library().parent)
+    done = installed.python(
+        "import fp4aot; print([fp4aot.info()['image_dir_error']])", env={"FP4AOT_IMAGE_DIR": folder}
+    )
+    assert done.stdout.strip() == "['']"
 
 
 TORCH = """
@@ -77,7 +111,9 @@ def test_a_switch(monkeypatch):
     for value, on in (("1", True), ("0", False)):
         monkeypatch.setenv("FP4AOT_FAST_PATH", value)
         assert [switch("FP4AOT_FAST_PATH", default) for default in (True, False)] == [on, on]
-    for value in ("", "2", "yes", "true", "01", "1 "):
+    monkeypatch.setenv("FP4AOT_FAST_PATH", "")
+    assert [switch("FP4AOT_FAST_PATH", default) for default in (True, False)] == [True, False]
+    for value in ("2", "yes", "true", "01", "1 "):
         monkeypatch.setenv("FP4AOT_FAST_PATH", value)
         with pytest.raises(ValueError, match=f"FP4AOT_FAST_PATH is {value!r}; it must be 1 or 0, or not set"):
             switch("FP4AOT_FAST_PATH", True)

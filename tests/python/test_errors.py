@@ -145,7 +145,10 @@ CASES = {
     "unswizzle negative rows": (lambda: fp4aot.unswizzle_scales(e4m3(128, 4), -1, 4), ["rows = -1", "at least 0"]),
     # Strides and alignment.
     "last dimension strided": (lambda: fp4aot.quantize_nvfp4(x(64, 64).t()), ["stride", "contiguous"]),
-    "expanded rows": (lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)), ["stride = 0", "64", "contiguous copy"]),
+    "expanded rows": (
+        lambda: fp4aot.quantize_nvfp4(x(1).expand(4, 64)),
+        ["row stride of x = 0", "64", "contiguous copy"],
+    ),
     "rows that overlap": (
         lambda: fp4aot.quantize_nvfp4(torch.ones(999, dtype=BF16).as_strided((4, 64), (32, 1))),
         ["32", "overlap"],
@@ -156,15 +159,15 @@ CASES = {
     ),
     "a_stride": (
         lambda: fp4aot.gemm_nvfp4(*replaced(0, lambda a: torch.zeros(4, 40, dtype=torch.uint8)[:, :32])),
-        ["a_stride = 40", "multiple of 16"],
+        ["row stride of a = 40", "multiple of 16"],
     ),
     "a misaligned": (
         lambda: fp4aot.gemm_nvfp4(*replaced(0, lambda a: torch.zeros(256, dtype=torch.uint8)[8:136].view(4, 32))),
-        ["a_codes", "misaligned", "16"],
+        ["gemm_nvfp4: a = 0x", "misaligned", "16"],
     ),
     "codes_stride": (
         lambda: fp4aot.quantize_nvfp4(x(), out=(torch.zeros(4, 36, dtype=torch.uint8)[:, :32], e4m3(128, 4))),
-        ["codes_stride = 36", "multiple of 8"],
+        [r"row stride of out\[0\] \(codes\) = 36", "multiple of 8"],
     ),
     "scales not contiguous": (
         lambda: fp4aot.gemm_nvfp4(*replaced(2, lambda s: e4m3(128, 8)[:, :4])),

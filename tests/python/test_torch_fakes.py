@@ -59,5 +59,5 @@ def test_fakes_of_good_calls():
     w_codes, w_scales = fp4aot.quantize_nvfp4(torch.empty(16, 64, device="meta"))
     product = fp4aot.gemm_nvfp4(codes, w_codes, fp4aot.quantize_nvfp4(x)[1], w_scales, out_dtype=torch.float32)
     assert (product.shape, product.dtype) == ((2, 3, 16), torch.float32)
-    with FakeTensorMode(), pytest.raises(ValueError, match=r"input is torch\.float64"):
+    with FakeTensorMode(), pytest.raises(ValueError, match=r"x is torch\.float64"):
         fp4aot.quantize_nvfp4(torch.empty(4, 64, dtype=torch.float64))

@@ -43,7 +43,7 @@ def test_rank_beyond_64_is_refused(rank):
     lead = [1] * (rank - 1)
     a, b, a_scales, b_scales = operands(m=1)
     calls = {
-        "input": lambda: fp4aot.quantize_nvfp4(torch.zeros([*lead, 32])),
+        "x": lambda: fp4aot.quantize_nvfp4(torch.zeros([*lead, 32])),
         "codes": lambda: fp4aot.dequantize_nvfp4(a.view(*lead, 32), a_scales),
         "a": lambda: fp4aot.gemm_nvfp4(a.view(*lead, 32), b, a_scales, b_scales),
         "scales": lambda: fp4aot.swizzle_scales(torch.zeros([*lead, 4], dtype=torch.uint8)),
@@ -63,7 +63,7 @@ def test_none_for_a_tensor_is_refused_and_leaks_nothing():
     def attempts():
         with pytest.raises(ValueError, match=r"rmsnorm_quantize_nvfp4: weight is None; it is required"):
             fp4aot.rmsnorm_quantize_nvfp4(x, None, residual=torch.ones(big, dtype=BF16))
-        with pytest.raises(ValueError, match=r"quantize_nvfp4: codes \(out\[0\]\) is None; it is required"):
+        with pytest.raises(ValueError, match=r"quantize_nvfp4: out\[0\] \(codes\) is None; it is required"):
             fp4aot.quantize_nvfp4(torch.ones(1, big, dtype=BF16), torch.ones(1), out=(None, None))
         with pytest.raises(ValueError, match=r"gemm_nvfp4: b_scales is None; it is required"):
             fp4aot.gemm_nvfp4(codes, w_codes, scales, None, torch.ones(big), torch.ones(big))
@@ -178,14 +178,14 @@ def test_linear_scales_must_be_linear(format):
     swizzled = quantize(x)[1]
     with pytest.raises(ValueError, match=r"scales has shape \[128, .*6 rows of .*swizzled"):
         dequantize(codes, swizzled, scale_layout="linear")
-    with pytest.raises(ValueError, match=r"scales \(out\[1\]\) has shape \[128, .*6 rows of"):
+    with pytest.raises(ValueError, match=r"out\[1\] \(scales\) has shape \[128, .*6 rows of"):
         quantize(x, scale_layout="linear", out=(codes, swizzled))
 
 
 def test_sizes_beyond_memory_are_refused_before_allocating():
     scales = torch.zeros(128, 4, dtype=torch.uint8)
     for rows, columns in ((2**40, 4), (2**62, 2**62), (2**63 - 1, 4), (1, 2**63 - 1), (2**40, 2**40)):
-        with pytest.raises(ValueError, match=rf"swizzled has 512 bytes; {rows} rows of {columns} scales take"):
+        with pytest.raises(ValueError, match=rf": scales has 512 bytes; {rows} rows of {columns} scales take"):
             fp4aot.unswizzle_scales(scales, rows, columns)
     with pytest.raises(ValueError, match="too many rows"):
         fp4aot.nvfp4_global_scale(torch.empty(1, 1, 2).expand(2**31, 2**30, 2))
@@ -214,9 +214,7 @@ def test_the_default_tactic_of_the_schema_is_the_default():
 
 def test_names_of_dtypes():
     for dtype in (torch.complex64, torch.complex128, torch.uint16, torch.float8_e5m2fnuz, torch.float64, torch.bool):
-        with pytest.raises(
-            ValueError, match=rf"input is {re.escape(str(dtype))}; .*Convert it: \.to\(torch\.bfloat16\)"
-        ):
+        with pytest.raises(ValueError, match=rf": x is {re.escape(str(dtype))}; .*Convert it: \.to\(torch\.bfloat16\)"):
             fp4aot.quantize_nvfp4(torch.zeros(4, 64, dtype=dtype))
 
 
@@ -230,9 +228,9 @@ def test_tensors_that_are_not_dense():
     }
     for name, tensors in given.items():
         for tensor in tensors:
-            with pytest.raises(ValueError, match=rf"input is {name} tensor; pass a dense \(strided\) one"):
+            with pytest.raises(ValueError, match=rf": x is {name} tensor; pass a dense \(strided\) one"):
                 fp4aot.quantize_nvfp4(tensor)
     with pytest.raises(ValueError, match=r"weight is a sparse tensor"):
         fp4aot.rmsnorm_quantize_nvfp4(x, torch.ones(64).to_sparse())
-    with pytest.raises(ValueError, match=r"input is torch\.qint8; .*\.dequantize\(\)"):
+    with pytest.raises(ValueError, match=r": x is torch\.qint8; .*\.dequantize\(\)"):
         fp4aot.quantize_nvfp4(torch.quantize_per_tensor(x, 1.0, 0, torch.qint8))

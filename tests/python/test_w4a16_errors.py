@@ -61,30 +61,33 @@ CASES = {
     "k": (lambda: prepared("mxfp4", codes=lambda c: c[:, :24]), ["k = 48", "multiple of 32", "Pad"]),
     "format": (lambda: fp4aot.prepare_w4a16_weights(x(), x(), format="fp4"), ["'fp4'", "'nvfp4'", "'mxfp4'"]),
     "layout": (lambda: prepared(layout="rows"), ["'rows'", "'swizzled'", "'linear'"]),
-    "codes dtype": (lambda: prepared(codes=lambda c: c.int()), ["codes", "uint8", "int32"]),
-    "codes rank": (lambda: prepared(codes=lambda c: c[0]), ["two dimensions", r"\[N, K/2\]"]),
-    "codes columns strided": (lambda: prepared(codes=lambda c: c.t()), ["codes", "stride", "contiguous"]),
-    "no scales": (lambda: prepared(scales=lambda b: None), ["scales is None", "required"]),
-    "no linear scales": (lambda: prepared(layout="linear", scales=lambda b: None), ["scales is None", "required"]),
-    "codes stride": (lambda: prepared(codes=lambda c: torch.zeros(16, 36, dtype=U8)[:, :32]), ["codes_stride = 36"]),
+    "codes dtype": (lambda: prepared(codes=lambda c: c.int()), ["prepare_w4a16_weights: b holds", "uint8", "int32"]),
+    "codes rank": (lambda: prepared(codes=lambda c: c[0]), [r"b \(weights\) must have two dimensions", r"\[N, K/2\]"]),
+    "codes columns strided": (lambda: prepared(codes=lambda c: c.t()), ["b has stride", "contiguous"]),
+    "no scales": (lambda: prepared(scales=lambda b: None), ["b_scales is None", "required"]),
+    "no linear scales": (lambda: prepared(layout="linear", scales=lambda b: None), ["b_scales is None", "required"]),
+    "codes stride": (
+        lambda: prepared(codes=lambda c: torch.zeros(16, 36, dtype=U8)[:, :32]),
+        ["prepare_w4a16_weights: row stride of b = 36"],
+    ),
     "codes an array": (lambda: prepared(codes=lambda c: c.numpy()), ["b_scales", "torch", "NumPy"]),
     "scales an array": (lambda: prepared(scales=lambda b: b.scales), ["b_scales is a numpy.ndarray", "Tensor"]),
-    "scales too small": (lambda: prepared(scales=lambda b: b.swizzled()[:127]), ["scales has 508 bytes; 512"]),
+    "scales too small": (lambda: prepared(scales=lambda b: b.swizzled()[:127]), ["b_scales has 508 bytes; 512"]),
     "linear for swizzled": (
         lambda: prepared(scales=lambda b: torch.from_numpy(b.scales)),
-        ["scales has 64 bytes; 512", r"\(16, 4\) have the size of linear ones", 'pass scale_layout="linear"'],
+        ["b_scales has 64 bytes; 512", r"\(16, 4\) have the size of linear ones", 'pass scale_layout="linear"'],
     ),
     "flat linear for swizzled": (
         lambda: prepared("mxfp4", scales=lambda b: torch.from_numpy(b.scales).reshape(-1)),
-        ["scales has 32 bytes; 512", r"\(32,\) have the size of linear ones", 'pass scale_layout="linear"'],
+        ["b_scales has 32 bytes; 512", r"\(32,\) have the size of linear ones", 'pass scale_layout="linear"'],
     ),
     "more linear rows for swizzled": (
         lambda: prepared(scales=lambda b: torch.zeros(20, 4, dtype=U8)),
-        ["scales has 80 bytes; 512", 'pass scale_layout="linear"'],
+        ["b_scales has 80 bytes; 512", 'pass scale_layout="linear"'],
     ),
     "linear array for swizzled": (
         lambda: prepared(codes=lambda c: c.numpy(), scales=lambda b: b.scales),
-        ["scales has 64 bytes; 512", 'pass scale_layout="linear"'],
+        ["b_scales has 64 bytes; 512", 'pass scale_layout="linear"'],
     ),
     "swizzled array for linear": (
         lambda: prepared(layout="linear", codes=lambda c: c.numpy(), scales=lambda b: np.zeros((128, 8), np.uint8)),
@@ -104,7 +107,7 @@ CASES = {
     ),
     "linear flat too small": (
         lambda: prepared(layout="linear", scales=lambda b: torch.from_numpy(b.scales).reshape(-1)[:63]),
-        ["scales has 63 bytes; 64 are needed"],
+        ["b_scales has 63 bytes; 64 are needed"],
     ),
     "scales of the other format": (
         lambda: prepared("mxfp4", scales=lambda b: operand("nvfp4").swizzled()),
@@ -112,7 +115,7 @@ CASES = {
     ),
     "swizzled not contiguous": (
         lambda: prepared(scales=lambda b: torch.zeros(128, 8, dtype=U8)[:, :4]),
-        ["scales", "contiguous"],
+        ["b_scales", "contiguous"],
     ),
     # Products.
     "a tensor for b": (lambda: gemm(b=operand().packed), ["b is a torch.Tensor", "prepare_w4a16_weights"]),
@@ -125,9 +128,9 @@ CASES = {
     "k of a": (lambda: gemm(x(4, 32)), ["a has 32 columns", "K = 64"]),
     "a scalar": (lambda: gemm(torch.tensor(1.0, dtype=BF16)), ["a is a scalar", "dimension"]),
     "a misaligned": (lambda: gemm(x(264)[4:260].view(4, 64)), ["a = 0x", "misaligned", "16 bytes", "Copy"]),
-    "a_stride": (lambda: gemm(x(4, 68)[:, :64]), ["a_stride = 68", "multiple of 8"]),
+    "a_stride": (lambda: gemm(x(4, 68)[:, :64]), ["row stride of a = 68", "multiple of 8"]),
     "a transposed": (lambda: gemm(x(64, 64).t()), ["a has stride 64", "contiguous"]),
-    "a expanded": (lambda: gemm(x(1, 64).expand(4, 64)), ["a_stride = 0", "64"]),
+    "a expanded": (lambda: gemm(x(1, 64).expand(4, 64)), ["row stride of a = 0", "64"]),
     "a an array": (lambda: gemm(np.ones((4, 64), np.float16)), ["b is a torch.Tensor", "NumPy"]),
     "array of float32": (
         lambda: gemm(np.ones((4, 64), np.float32)),
@@ -226,9 +229,18 @@ CASES = {
     ),
     "state without shape": (
         lambda: fp4aot.PreparedWeight.from_state_dict({"data": torch.zeros(576, dtype=U8), "weight": 1}),
-        [r"state is \['data', 'weight'\]", "'data' and 'shape'"],
+        [r"state has the keys \['data', 'weight'\]", "'data' and 'shape'"],
     ),
-    "no state": (lambda: fp4aot.PreparedWeight.from_state_dict(None), ["state is NoneType", "'data' and 'shape'"]),
+    "no state": (
+        lambda: fp4aot.PreparedWeight.from_state_dict(None),
+        ["state is a builtins.NoneType", "'data' and 'shape'"],
+    ),
+    "empty state": (lambda: fp4aot.PreparedWeight.from_state_dict({}), ["state is empty", "'data' and 'shape'"]),
+    "state of booleans": (lambda: state([True, True]), ["shape is", "two integers"]),
+    "state of one boolean": (
+        lambda: fp4aot.PreparedWeight.from_state_dict({"data": torch.zeros(576, dtype=U8), "shape": [True, 64]}),
+        [r"shape is \[True, 64\]", "two integers"],
+    ),
     "state's shape without values": (
         lambda: fp4aot.PreparedWeight.from_state_dict(
             {"data": torch.zeros(576, dtype=U8), "shape": torch.zeros(2, dtype=torch.int64, device="meta")}

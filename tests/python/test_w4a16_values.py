@@ -130,3 +130,14 @@ def test_subnormal_activations_count(device, dtype):
     a = torch.full((3, 64), smallest, dtype=DTYPES[dtype], device=device)
     for out in results(device, b, a):
         assert np.array_equal(out[:, 0], np.full(3, np.float32(smallest * 6 * 448)))
+
+
+def test_activations_beyond_the_range_of_the_sum():
+    """As documented: block scales reach 448 and codes 6, and alpha comes after the sum."""
+    weights = torch.ones(16, 64, dtype=torch.bfloat16)
+    scale = fp4aot.nvfp4_global_scale(weights)
+    prepared = fp4aot.prepare_w4a16_weights(*fp4aot.quantize_nvfp4(weights, scale))
+    for sum_, finite in ((1e34, True), (1e36, False)):
+        a = torch.full((1, 64), sum_ / 64, dtype=torch.bfloat16)
+        out = fp4aot.gemm_w4a16_nvfp4(a, prepared, 1 / scale)
+        assert bool(out.isfinite().all()) is finite

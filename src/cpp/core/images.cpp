@@ -58,15 +58,28 @@ std::string own_directory() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+std::string path_in(std::string const& directory, std::string const& name) {
+  return directory + "/libfp4aot_" + name + ".so";
+}
+
+bool is_image_in(std::string const& directory, std::string const& name) {
+  return access(path_in(directory, name).c_str(), R_OK) == 0;
+}
+
 // Where an image's file is: FP4AOT_IMAGE_DIR first, then beside libfp4aot.so. Empty if nowhere.
 std::string image_path(std::string const& name) {
-  std::string const override_directory = environment("FP4AOT_IMAGE_DIR");
-  for (std::string const& directory : {override_directory, own_directory()}) {
-    if (directory.empty()) continue;
-    std::string const path = directory + "/libfp4aot_" + name + ".so";
-    if (access(path.c_str(), R_OK) == 0) return path;
+  for (std::string const& directory : {environment("FP4AOT_IMAGE_DIR"), own_directory()}) {
+    if (!directory.empty() && is_image_in(directory, name)) return path_in(directory, name);
   }
   return "";
+}
+
+std::string images_in(std::string const& directory) {
+  std::string names;
+  for (ImageEntry const& entry : image_table()) {
+    if (is_image_in(directory, entry.name)) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return names.empty() ? "none" : names;
 }
 
 // Why a file cannot be mapped as a library, or "": a truncated one would end the process with SIGBUS instead.
@@ -104,8 +117,10 @@ Loaded load_once(std::string const& name) {
   Loaded result;
   result.path = image_path(name);
   if (result.path.empty()) {
-    result.error = "libfp4aot_" + name + ".so is not in this installation (" + own_directory() +
-                   " has: " + installed_images() +
+    std::string const asked = environment("FP4AOT_IMAGE_DIR");
+    result.error = "libfp4aot_" + name + ".so is " +
+                   (asked.empty() ? "not" : "neither in FP4AOT_IMAGE_DIR='" + asked + "' nor") +
+                   " in this installation (" + own_directory() + " has: " + images_in(own_directory()) +
                    "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
     return result;
   }
@@ -219,12 +234,12 @@ std::string driver_complaint(ImageEntry const& entry, Image const& image) {
 
 std::string const& forced_image() { return forced; }
 
-std::string installed_images() {
-  std::string names;
-  for (ImageEntry const& entry : image_table()) {
-    if (!image_path(entry.name).empty()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  return names.empty() ? "none" : names;
+std::string image_directory_complaint() {
+  std::string const asked = environment("FP4AOT_IMAGE_DIR");
+  if (asked.empty() || images_in(asked) != "none") return "";
+  return "FP4AOT_IMAGE_DIR='" + asked + "' " +
+         (access(asked.c_str(), F_OK) == 0 ? "has no readable image" : "does not exist") +
+         "; all images are looked for in " + own_directory();
 }
 
 fp4aot_status set_cpu_executor(fp4aot_executor const* given) {

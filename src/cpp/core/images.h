@@ -56,8 +56,8 @@ std::mutex& information_mutex();
 // FP4AOT_FORCE_IMAGE, or "" (read when the library is loaded).
 std::string const& forced_image();
 
-// "cpu, sm90a": the images whose files are in this installation.
-std::string installed_images();
+// What is wrong with FP4AOT_IMAGE_DIR, or "": a directory without images changes nothing, which is not what was meant.
+std::string image_directory_complaint();
 
 }  // namespace fp4aot::core
 

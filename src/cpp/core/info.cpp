@@ -72,6 +72,7 @@ std::string info_json() {
   std::string const abi = std::to_string(FP4AOT_ABI_MAJOR) + "." + std::to_string(FP4AOT_ABI_MINOR);
   return "{" + field("version", quoted(fp4aot_version())) + ", " + field("abi", quoted(abi)) + ", " +
          field("force_image", quoted(forced_image())) + ", " +
+         field("image_dir_error", quoted(image_directory_complaint())) + ", " +
          field("driver", "{" + field("version", quoted(nvml.driver_version)) + ", " +
                              field("cuda", std::to_string(driver_cuda_version())) + ", " +
                              field("error", quoted(nvml.error)) + "}") +

@@ -9,7 +9,7 @@ namespace {
 
 bool is_on(char const* name, std::string* complaint) {
   char const* const value = std::getenv(name);
-  if (value == nullptr || std::strcmp(value, "0") == 0) return false;
+  if (value == nullptr || *value == '\0' || std::strcmp(value, "0") == 0) return false;
   if (std::strcmp(value, "1") == 0) return true;
   *complaint +=
       (complaint->empty() ? "" : " ") + std::string(name) + " is '" + value + "'; it must be 1 or 0, or not set.";

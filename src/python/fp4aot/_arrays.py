@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ._wording import give, is_output
 from .runtime import dtype_code
 
 
@@ -25,14 +26,13 @@ def array_of(op: str, name: str, value: Any, *, first: bool = False) -> Any:
     arrays; where it is another, that one was an array."""
     np = numpy()
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{op}: {name} is a masked array, and the mask would be ignored. Pass {name}.filled(value).")
+        fix = give(name, "an unmasked") if is_output(name) else f"Pass {name}.filled(value)."
+        raise TypeError(f"{op}: {name} is a masked array, and the mask would be ignored. {fix}")
     if isinstance(value, np.ndarray):
         if value.dtype.isnative:
             return value
-        raise TypeError(
-            f"{op}: {name} has dtype {value.dtype.str}; NumPy arrays must be of native byte order. "
-            "Convert it: .astype(array.dtype.newbyteorder('='))."
-        )
+        fix = "" if is_output(name) else " Convert it: .astype(array.dtype.newbyteorder('='))."
+        raise TypeError(f"{op}: {name} has dtype {value.dtype.str}; NumPy arrays must be of native byte order.{fix}")
     given = f"{name} is a {type(value).__module__}.{type(value).__name__}"
     if first:
         raise TypeError(f"{op}: {given}; the arguments must be torch tensors, or NumPy arrays.")
@@ -42,11 +42,16 @@ def array_of(op: str, name: str, value: Any, *, first: bool = False) -> Any:
     raise TypeError(f"{op}: {given}, but the first argument is a NumPy array. {fix}.")
 
 
+def _contiguous(name: str) -> str:
+    """What to do about an array whose elements are not where they must be."""
+    return give(name, "a contiguous") if is_output(name) else "Pass a contiguous copy: numpy.ascontiguousarray(...)."
+
+
 def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
     """(rows, columns, row stride in elements) with the leading dimensions as rows; never copies."""
     if array.ndim < 1:
         raise ValueError(f"{op}: {name} is a scalar; it must have at least one dimension, [rows, columns].")
-    fix = "Pass numpy.ascontiguousarray(...)."
+    fix = _contiguous(name)
     columns = array.shape[-1]
     if columns > 1 and array.size and array.strides[-1] != array.itemsize:
         raise ValueError(f"{op}: the last dimension of {name} {array.shape} must be contiguous. {fix}")
@@ -68,7 +73,7 @@ def matrix(op: str, name: str, array: Any) -> tuple[int, int, int]:
     if rows > 1 and stride < columns:
         raise ValueError(
             f"{op}: the rows of {name} {array.shape} are {stride} elements apart; they may not overlap or run "
-            f"backwards, so at least {columns}. Pass a contiguous copy: numpy.ascontiguousarray(...)."
+            f"backwards, so at least {columns}. {fix}"
         )
     return rows, columns, stride
 
@@ -78,9 +83,9 @@ def float_code(op: str, name: str, array: Any) -> int:
     try:
         return dtype_code(array.dtype)
     except ValueError:
+        fix = "" if is_output(name) else " Convert it: .astype(numpy.float32)."
         raise ValueError(
-            f"{op}: {name} is {array.dtype}; allowed are float32, float16 and ml_dtypes.bfloat16. "
-            "Convert it: .astype(numpy.float32)."
+            f"{op}: {name} is {array.dtype}; allowed are float32, float16 and ml_dtypes.bfloat16.{fix}"
         ) from None
 
 
@@ -126,7 +131,7 @@ def scale_array(op: str, name: str, value: Any, *, first: bool = False) -> Any:
     """A contiguous :func:`scale_matrix`."""
     array = scale_matrix(op, name, value, first=first)
     if not array.flags.c_contiguous:
-        raise ValueError(f"{op}: {name} must be contiguous. Pass numpy.ascontiguousarray(...).")
+        raise ValueError(f"{op}: {name} must be contiguous. {_contiguous(name)}")
     return array
 
 
@@ -143,7 +148,7 @@ def check_linear(op: str, name: str, scales: Any, rows: int, blocks: int) -> Non
 def float_scalar(op: str, name: str, value: Any) -> Any:
     """One float32, also from a number; the returned array owns the memory."""
     np = numpy()
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return np.asarray(value, dtype=np.float32)
         except OverflowError:
@@ -178,5 +183,5 @@ def check_shape(op: str, name: str, array: Any, shape: tuple[int, ...]) -> None:
 def writable(op: str, name: str, array: Any) -> Any:
     """The array, or a ValueError if it is read-only."""
     if not array.flags.writeable:
-        raise ValueError(f"{op}: {name} is written to, but this array is read-only. Pass a copy: .copy().")
+        raise ValueError(f"{op}: {name} is written to, but this array is read-only. {give(name, 'a writable')}")
     return array

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import numpy_ops
-from ._loader import integer
+from ._loader import integer, is_boolean
+from ._wording import reworded
 from .errors import LoadError, TorchError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ else:
 
 LAYOUTS = {"swizzled": 0, "linear": 1}
 ROUNDINGS = {"ceil": 0, "floor": 1}
+DEFAULT_TACTIC = 0  # compared by identity, which no bool shares and which is fastest
 
 
 def code(codes: dict[str, int], name: str, value: str) -> int:
@@ -47,10 +49,17 @@ def code(codes: dict[str, int], name: str, value: str) -> int:
         raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".") from None
 
 
-def numpy_backend(first: object) -> Any:
-    """numpy_ops, once it is sure that ``first`` is no torch tensor."""
+def _is_switch(value: object) -> bool:
+    """Whether torch takes it as a bool."""
+    return hasattr(type(value), "__bool__")
+
+
+def numpy_backend(first: object, pdl: object = False) -> Any:
+    """numpy_ops, once it is sure that ``first`` is no torch tensor. ``pdl`` means nothing there, but is checked."""
     if type(first).__module__.partition(".")[0] == "torch" and _torch_error is not None:
         raise _torch_error
+    if not _is_switch(pdl):
+        raise TypeError(f"pdl is {pdl!r}; it must be True or False.")
     return numpy_ops
 
 
@@ -70,13 +79,17 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
                 return better
             continue
         if name == "epsilon":
-            if not isinstance(value, (int, float)):
+            if not isinstance(value, (int, float)) or is_boolean(value):
                 return TypeError(f"{op}: epsilon is {value!r}; it must be a float.")
+            continue
+        if name == "pdl":
+            if not _is_switch(value):
+                return TypeError(f"{op}: pdl is {value!r}; it must be True or False.")
             continue
         if value is None or isinstance(value, Tensor):
             continue
         fix = "Pass a torch.Tensor on the same device"
-        if isinstance(value, (int, float)):
+        if isinstance(value, (int, float)) and not is_boolean(value):
             fix += f": torch.tensor({float(value)!r}, device=...)"
         return TypeError(f"{op}: {name} is a {type(value).__module__}.{type(value).__name__}. {fix}.")
-    return error
+    return reworded(error)

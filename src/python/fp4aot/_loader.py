@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _abi
+from ._wording import in_python
 from .errors import DriverTooOldError, Fp4aotError, LaunchError, LoadError, NoImageError, UnsupportedError
 
 LIBRARY_DIR = _abi.installed("lib")
@@ -70,7 +71,7 @@ def check(status: int) -> None:
     """Raises what a status of the C ABI stands for, with fp4aot_last_error() as its text."""
     if status == 0:
         return
-    message = library().fp4aot_last_error().decode()
+    message = in_python(library().fp4aot_last_error().decode())
     constants = _abi.load().constants
     for name, exception in _EXCEPTIONS.items():
         if constants[name] == status:
@@ -81,9 +82,18 @@ def check(status: int) -> None:
 _BITS: dict[Any, int] = {ctypes.c_int32: 32, ctypes.c_int64: 64}
 
 
+def is_boolean(value: Any) -> bool:
+    """Whether it is a bool, or a tensor or an array of them: Python counts True as 1, where it is always a mistake."""
+    if isinstance(value, int):
+        return isinstance(value, bool)
+    return str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
+
+
 def integer(op: str, name: str, value: Any, bits: int = 64) -> int:
     """``value`` as an int of a signed field, which ctypes would truncate, or a TypeError or ValueError."""
     try:
+        if is_boolean(value):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{op}: {name} is {value!r}; it must be an integer.") from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from ._loader import integer
 from .errors import no_backward
 
 Format = Literal["nvfp4", "mxfp4"]
@@ -74,10 +74,7 @@ def check_format(format: object) -> None:
 def check_sizes(layer: str, in_features: int, out_features: int, multiple: int) -> None:
     """Raises ValueError for what no layer of the kind can have."""
     for name, value in (("in_features", in_features), ("out_features", out_features)):
-        try:
-            operator.index(value)
-        except TypeError:
-            raise TypeError(f"{layer}: {name} is {value!r}; it must be an integer.") from None
+        integer(layer, name, value)
     if in_features % multiple or out_features % 8 or in_features <= 0 or out_features <= 0:
         raise ValueError(
             f"{layer}: in_features is {in_features} and out_features {out_features}; they must be multiples of "

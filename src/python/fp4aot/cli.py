@@ -49,7 +49,9 @@ def collect() -> dict[str, Any]:
     result["packages"] = {name: _version_of(name) for name in ("torch", "numpy")}
     result["torch_ops"] = _torch_ops_state()
     result["ops"] = list(_abi.load().ops)
-    result["environment"] = {name: value for name, value in sorted(os.environ.items()) if name.startswith("FP4AOT_")}
+    result["environment"] = {
+        name: value for name, value in sorted(os.environ.items()) if name.startswith("FP4AOT_") and value
+    }
     return result
 
 
@@ -100,6 +102,8 @@ def print_info(data: dict[str, Any]) -> None:
         print(f"driver: {driver['version']}, for CUDA {_cuda(driver['cuda'])}")
     for name, value in data["environment"].items():
         print(f"{name}={value}")
+    if data["image_dir_error"]:
+        print(f"  {data['image_dir_error']}")
 
     print("\nImages")
     rows = [["image", "for", "state"]]

@@ -187,6 +187,11 @@ def quantize_linears(
     for that.
     """
     check_format(format)
+    if not isinstance(module, torch.nn.Module):
+        name = f"{type(module).__module__}.{type(module).__name__}"
+        raise TypeError(f"quantize_linears: module is a {name}; it must be a torch.nn.Module.")
+    if not callable(skip):
+        raise TypeError(f"quantize_linears: skip is {skip!r}; it must be a function of a name and a layer.")
     kind = W4A16Linear if weight_only else Fp4Linear
     multiple = BLOCK[format] if weight_only else 32
     if type(module) is torch.nn.Linear:

@@ -21,7 +21,8 @@ class W4A16Linear(torch.nn.Module):
     For inference: a backward pass raises. ``in_features`` must be a multiple of 16 (NVFP4) or 32 (MXFP4),
     ``out_features`` of 8. Inputs are bfloat16 or float16 ``[*, in_features]``; float32 ones are rounded to bfloat16 on
     the way in. The output has the input's dtype. Under ``torch.autocast`` the input is converted to autocast's dtype
-    first, as ``torch.nn.Linear`` does.
+    first, as ``torch.nn.Linear`` does. Sums are float32 and come before ``1 / global_scale``: with NVFP4, inputs beyond
+    about 1e35 / ``in_features`` may overflow.
 
     The state dict is the same on every device: ``weight`` uint8 ``[bytes]`` in the order of
     :class:`fp4aot.PreparedWeight`, ``weight_shape`` int64 ``[2]`` = (N, K) (load_state_dict compares it; it may be

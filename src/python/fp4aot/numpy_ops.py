@@ -51,7 +51,7 @@ def quantize(
     np = numpy()
     x = array_of(op, "x", x, first=True)
     rows, columns, stride = matrix(op, "x", x)
-    if not isinstance(epsilon, (int, float)):
+    if not isinstance(epsilon, (int, float)) or isinstance(epsilon, bool):
         raise TypeError(f"{op}: epsilon is {epsilon!r}; it must be a float.")
     if op.startswith("silu") and columns % 2:
         raise ValueError(f"{op}: x has {columns} columns; it must have 2 * K, the gate and then the up half.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._backend import Array, Tensor, argument_error, numpy_backend, torch_backend
+from ._backend import DEFAULT_TACTIC, Array, Tensor, argument_error, numpy_backend, torch_backend
+from ._loader import is_boolean
 
 
 def gemm_nvfp4(
@@ -39,12 +40,14 @@ def gemm_nvfp4(
     Returns ``[*, N]``, rounded once.
     """
     if not isinstance(a, Tensor):
-        return numpy_backend(a).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
+        return numpy_backend(a, pdl).gemm("gemm_nvfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     try:
+        if tactic is not DEFAULT_TACTIC and is_boolean(tactic):  # which torch counts as a number
+            raise TypeError
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic != 0 or pdl:
+            if tactic is not DEFAULT_TACTIC or pdl is not False:
                 return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_nvfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_nvfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
@@ -61,6 +64,7 @@ def gemm_nvfp4(
             alpha=alpha,
             bias=bias,
             tactic=tactic,
+            pdl=pdl,
         ) from None
 
 
@@ -79,12 +83,14 @@ def gemm_mxfp4(
 ) -> Array:
     """``alpha * dequantised(a) @ dequantised(b).T + bias``, both operands MXFP4; arguments as :func:`gemm_nvfp4`."""
     if not isinstance(a, Tensor):
-        return numpy_backend(a).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
+        return numpy_backend(a, pdl).gemm("gemm_mxfp4", a, b, a_scales, b_scales, alpha, bias, out_dtype, out, tactic)
     try:
+        if tactic is not DEFAULT_TACTIC and is_boolean(tactic):  # which torch counts as a number
+            raise TypeError
         if out is None:
             backend = torch_backend()
             dtype = backend.dtype(out_dtype)
-            if tactic != 0 or pdl:
+            if tactic is not DEFAULT_TACTIC or pdl is not False:
                 return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias, tactic, pdl)
             return backend.gemm_mxfp4(a, b, a_scales, b_scales, dtype, alpha, bias)  # 0.4 us less in torch's parser
         torch_backend().gemm_mxfp4_out(out, a, b, a_scales, b_scales, alpha, bias, tactic, pdl)
@@ -101,4 +107,5 @@ def gemm_mxfp4(
             alpha=alpha,
             bias=bias,
             tactic=tactic,
+            pdl=pdl,
         ) from None

@@ -35,16 +35,16 @@ def quantize_nvfp4(
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
-        return numpy_backend(x).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
+        return numpy_backend(x, pdl).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
     try:
         if out is None:
-            if layout or pdl:
+            if layout or pdl is not False:
                 return torch_backend().quantize_nvfp4(x, global_scale, layout, pdl)
             return torch_backend().quantize_nvfp4(x, global_scale)  # torch takes 0.4 us to read two arguments
         torch_backend().quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("quantize_nvfp4", error, out, x=x, global_scale=global_scale) from None
+        raise argument_error("quantize_nvfp4", error, out, x=x, global_scale=global_scale, pdl=pdl) from None
 
 
 def quantize_mxfp4(
@@ -65,16 +65,16 @@ def quantize_mxfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
-        return numpy_backend(x).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
+        return numpy_backend(x, pdl).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
     try:
         if out is None:
-            if mode or layout or pdl:
+            if mode or layout or pdl is not False:
                 return torch_backend().quantize_mxfp4(x, mode, layout, pdl)
             return torch_backend().quantize_mxfp4(x)
         torch_backend().quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("quantize_mxfp4", error, out, x=x) from None
+        raise argument_error("quantize_mxfp4", error, out, x=x, pdl=pdl) from None
 
 
 def silu_mul_quantize_nvfp4(
@@ -91,14 +91,14 @@ def silu_mul_quantize_nvfp4(
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
-        return numpy_backend(x).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
+        return numpy_backend(x, pdl).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
     try:
         if out is None:
             return torch_backend().silu_mul_quantize_nvfp4(x, global_scale, layout, pdl)
         torch_backend().silu_mul_quantize_nvfp4_out(out[0], out[1], x, global_scale, layout, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("silu_mul_quantize_nvfp4", error, out, x=x, global_scale=global_scale) from None
+        raise argument_error("silu_mul_quantize_nvfp4", error, out, x=x, global_scale=global_scale, pdl=pdl) from None
 
 
 def silu_mul_quantize_mxfp4(
@@ -113,14 +113,14 @@ def silu_mul_quantize_mxfp4(
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
-        return numpy_backend(x).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
+        return numpy_backend(x, pdl).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
     try:
         if out is None:
             return torch_backend().silu_mul_quantize_mxfp4(x, mode, layout, pdl)
         torch_backend().silu_mul_quantize_mxfp4_out(out[0], out[1], x, mode, layout, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("silu_mul_quantize_mxfp4", error, out, x=x) from None
+        raise argument_error("silu_mul_quantize_mxfp4", error, out, x=x, pdl=pdl) from None
 
 
 def rmsnorm_quantize_nvfp4(
@@ -142,7 +142,7 @@ def rmsnorm_quantize_nvfp4(
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
-        return numpy_backend(x).quantize(
+        return numpy_backend(x, pdl).quantize(
             "rmsnorm_quantize_nvfp4",
             x,
             layout,
@@ -153,6 +153,8 @@ def rmsnorm_quantize_nvfp4(
             residual=residual,
         )
     try:
+        if epsilon is True or epsilon is False:  # which torch counts as numbers
+            raise TypeError
         if out is None:
             return torch_backend().rmsnorm_quantize_nvfp4(x, weight, global_scale, epsilon, residual, layout, pdl)
         torch_backend().rmsnorm_quantize_nvfp4_out(
@@ -169,6 +171,7 @@ def rmsnorm_quantize_nvfp4(
             global_scale=global_scale,
             residual=residual,
             epsilon=epsilon,
+            pdl=pdl,
         ) from None
 
 
@@ -188,7 +191,7 @@ def dequantize_nvfp4(
     """
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
-        return numpy_backend(codes).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
+        return numpy_backend(codes, pdl).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
     try:
         if out is None:
             backend = torch_backend()
@@ -197,7 +200,7 @@ def dequantize_nvfp4(
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise argument_error(
-            "dequantize_nvfp4", error, out, codes=codes, scales=scales, global_scale=global_scale
+            "dequantize_nvfp4", error, out, codes=codes, scales=scales, global_scale=global_scale, pdl=pdl
         ) from None
 
 
@@ -213,7 +216,7 @@ def dequantize_mxfp4(
     """``e2m1(codes) * scales`` as ``[*, K]``; as :func:`dequantize_nvfp4`, without a global scale."""
     layout = code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
-        return numpy_backend(codes).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
+        return numpy_backend(codes, pdl).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
     try:
         if out is None:
             backend = torch_backend()
@@ -221,4 +224,4 @@ def dequantize_mxfp4(
         torch_backend().dequantize_mxfp4_out(out, codes, scales, layout, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("dequantize_mxfp4", error, out, codes=codes, scales=scales) from None
+        raise argument_error("dequantize_mxfp4", error, out, codes=codes, scales=scales, pdl=pdl) from None

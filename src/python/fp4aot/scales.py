@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._backend import Array, Tensor, argument_error, numpy_backend, torch_backend
+from ._loader import is_boolean
 
 
 def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False) -> Array:
@@ -11,14 +12,14 @@ def nvfp4_global_scale(x: Array, *, out: Array | None = None, pdl: bool = False)
     1 if no finite value is other than zero. Returns one float32 of shape ``[]`` on the device; nothing is synchronised.
     """
     if not isinstance(x, Tensor):
-        return numpy_backend(x).nvfp4_global_scale(x, out)
+        return numpy_backend(x, pdl).nvfp4_global_scale(x, out)
     try:
         if out is None:
             return torch_backend().nvfp4_global_scale(x, pdl)
         torch_backend().nvfp4_global_scale_out(out, x, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("nvfp4_global_scale", error, out, x=x) from None
+        raise argument_error("nvfp4_global_scale", error, out, x=x, pdl=pdl) from None
 
 
 def swizzle_scales(scales: Array, *, out: Array | None = None, pdl: bool = False) -> Array:
@@ -27,21 +28,23 @@ def swizzle_scales(scales: Array, *, out: Array | None = None, pdl: bool = False
     The padding is written as zero. Takes e4m3, ue8m0 or uint8 and keeps the dtype. Use it on checkpoints.
     """
     if not isinstance(scales, Tensor):
-        return numpy_backend(scales).swizzle_scales(scales, out)
+        return numpy_backend(scales, pdl).swizzle_scales(scales, out)
     try:
         if out is None:
             return torch_backend().swizzle_scales(scales, pdl)
         torch_backend().swizzle_scales_out(out, scales, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("swizzle_scales", error, out, scales=scales) from None
+        raise argument_error("swizzle_scales", error, out, scales=scales, pdl=pdl) from None
 
 
 def unswizzle_scales(scales: Array, rows: int, columns: int, *, out: Array | None = None, pdl: bool = False) -> Array:
     """The inverse of :func:`swizzle_scales`: ``[rows, columns]``; columns are K / 16 (NVFP4) or K / 32 (MXFP4)."""
     if not isinstance(scales, Tensor):
-        return numpy_backend(scales).unswizzle_scales(scales, rows, columns, out)
+        return numpy_backend(scales, pdl).unswizzle_scales(scales, rows, columns, out)
     try:
+        if is_boolean(rows) or is_boolean(columns):  # which torch counts as numbers
+            raise TypeError
         if out is None:
             return torch_backend().unswizzle_scales(scales, rows, columns, pdl)
         if tuple(out.shape) != (rows, columns):
@@ -49,4 +52,6 @@ def unswizzle_scales(scales: Array, rows: int, columns: int, *, out: Array | Non
         torch_backend().unswizzle_scales_out(out, scales, pdl)
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        raise argument_error("unswizzle_scales", error, out, scales=scales, rows=rows, columns=columns) from None
+        raise argument_error(
+            "unswizzle_scales", error, out, scales=scales, rows=rows, columns=columns, pdl=pdl
+        ) from None

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import operator
 from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
-from ._backend import LAYOUTS, Array, ScaleLayout, Tensor, argument_error, code, numpy_backend, torch_backend
-from ._loader import integer
-from ._w4a16_scales import refuse_negative, refuse_swizzled_as_linear, refused_swizzled
+from ._backend import (
+    DEFAULT_TACTIC,
+    LAYOUTS,
+    Array,
+    ScaleLayout,
+    Tensor,
+    argument_error,
+    code,
+    numpy_backend,
+    torch_backend,
+)
+from ._loader import integer, is_boolean
+from ._w4a16_scales import at_16_bytes, refuse_negative, refuse_swizzled_as_linear, refused_swizzled
+from ._wording import reworded
 
 Format = Literal["nvfp4", "mxfp4"]
 _VECTOR = {"nvfp4": 16, "mxfp4": 32}
@@ -19,8 +28,8 @@ def _prepared_bytes(format: str, n: int, k: int) -> int:
     return -(-n // 16) * -(-k // 64) * (512 + 1024 // _VECTOR[format])
 
 
-def _numpy_backend(first: object) -> Any:
-    numpy_backend(first)  # raises for a tensor without torch ops
+def _numpy_backend(first: object, pdl: object = False) -> Any:
+    numpy_backend(first, pdl)  # raises for a tensor without torch ops
     from . import numpy_w4a16
 
     return numpy_w4a16
@@ -99,12 +108,15 @@ class PreparedWeight(Generic[Array]):
         try:
             data, shape = state["data"], state["shape"]
         except (KeyError, TypeError):
-            given = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+            given = f"state is a {type(state).__module__}.{type(state).__name__}"
+            if isinstance(state, Mapping):
+                given = f"state has the keys {sorted(map(str, state))}" if state else "state is empty"
             raise ValueError(
-                f"PreparedWeight.from_state_dict: state is {given}; it must have 'data' and 'shape'."
+                f"PreparedWeight.from_state_dict: {given}; it must be a mapping with 'data' and 'shape', as "
+                "PreparedWeight.state_dict() gives."
             ) from None
         try:
-            n, k = (operator.index(size) for size in shape)
+            n, k = (integer("PreparedWeight.from_state_dict", "shape", size) for size in shape)
         except (TypeError, ValueError, RuntimeError):  # the last from a tensor without values
             raise ValueError(
                 f"PreparedWeight.from_state_dict: shape is {shape!r}; it must be two integers, (N, K)."
@@ -136,19 +148,8 @@ def _check_kind(data: object) -> None:
 def _aligned(data: Any) -> Any:
     """``data``, or a contiguous copy of it, at a multiple of 16 bytes."""
     if isinstance(data, Tensor):
-        return _at_16_bytes(data.contiguous())  # type: ignore[attr-defined]
-    return _at_16_bytes(data) if data.flags.c_contiguous else data.copy()
-
-
-def _at_16_bytes(data: Any) -> Any:
-    """``data``, or a copy of it, at a multiple of 16 bytes: in a mapped file it may begin anywhere."""
-    if isinstance(data, Tensor):
-        with contextlib.suppress(RuntimeError):  # a tensor without memory
-            if data.data_ptr() % 16:  # type: ignore[attr-defined]
-                return data.clone()  # type: ignore[attr-defined]
-    elif hasattr(data, "ctypes") and data.ctypes.data % 16:
-        return data.copy()
-    return data
+        return at_16_bytes(data.contiguous())  # type: ignore[attr-defined]
+    return at_16_bytes(data) if data.flags.c_contiguous else data.copy()
 
 
 def prepare_w4a16_weights(
@@ -173,18 +174,20 @@ def prepare_w4a16_weights(
     code({"nvfp4": 0, "mxfp4": 1}, "format", format)
     op = f"prepare_w4a16_{format}"
     if _has_values(b):
-        b, b_scales = _at_16_bytes(b), _at_16_bytes(b_scales)
+        b, b_scales = at_16_bytes(b), at_16_bytes(b_scales)
         if layout == LAYOUTS["linear"]:
-            refuse_swizzled_as_linear(op, b, b_scales, _VECTOR[format])
+            refuse_swizzled_as_linear("prepare_w4a16_weights", b, b_scales, _VECTOR[format])
     try:
         if isinstance(b, Tensor):
             data = getattr(torch_backend(), op)(b, b_scales, layout, False)
         else:
             data = _numpy_backend(b).prepare(op, b, b_scales, layout)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        better = argument_error(op, error, None, b=b, b_scales=b_scales) if isinstance(b, Tensor) else error
-        if better is error and isinstance(error, ValueError) and layout == LAYOUTS["swizzled"]:
-            better = refused_swizzled(error, b, b_scales, _VECTOR[format])
+        better = reworded(error)
+        if isinstance(b, Tensor):
+            better = argument_error("prepare_w4a16_weights", error, None, b=b, b_scales=b_scales)
+        if isinstance(better, ValueError) and layout == LAYOUTS["swizzled"]:
+            better = refused_swizzled(better, b, b_scales, _VECTOR[format])
         raise better from None
     if format == "nvfp4" and _has_values(b_scales):
         refuse_negative("prepare_w4a16_weights", b, b_scales, layout)
@@ -232,7 +235,8 @@ def gemm_w4a16_nvfp4(
         a: activations ``[*, K]``, bfloat16 or float16; 16-byte aligned, rows may be strided by multiples of 8 elements.
         b: the weights, from :func:`prepare_w4a16_weights`.
         alpha: one float32 on the device, ``1 / global_scale`` of the weights; None means 1. It multiplies the float32
-            sum, so that global scales of any size neither overflow nor vanish.
+            sum, so that global scales of any size neither overflow nor vanish. That sum is up to 2688 (6 * 448) times
+            the activations': from about K * amax(|a|) = 1e35 on it may overflow, where alpha times it would not.
         bias: ``[N]``, bfloat16, float16 or float32; added in float32.
         out_dtype: bfloat16, float16 or float32; None is the dtype of ``a``; ignored if ``out`` is given.
         out: ``[*, N]``, rows may be strided.
@@ -274,10 +278,12 @@ def _gemm(
     if not isinstance(b, PreparedWeight) or b.format != format:
         raise _weight_error(op, format, b)
     if not isinstance(a, Tensor):
-        return _numpy_backend(a).gemm(op, a, b.data, b.n, b.k, alpha, bias, out_dtype, out, tactic)  # type: ignore[no-any-return]
+        return _numpy_backend(a, pdl).gemm(op, a, b.data, b.n, b.k, alpha, bias, out_dtype, out, tactic)  # type: ignore[no-any-return]
     tensor: Any = a
     backend = torch_backend()
     try:
+        if tactic is not DEFAULT_TACTIC and is_boolean(tactic):  # which torch counts as a number
+            raise TypeError
         if out is None:
             dtype = backend.output_dtype(out_dtype, tensor.dtype)
             return getattr(backend, op)(a, b.data, b.n, b.k, dtype, alpha, bias, tactic, pdl)  # type: ignore[no-any-return]
@@ -285,5 +291,5 @@ def _gemm(
         return out
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         raise argument_error(
-            op, error, out, a=a, b=b.data, n=b.n, k=b.k, alpha=alpha, bias=bias, tactic=tactic
+            op, error, out, a=a, b=b.data, n=b.n, k=b.k, alpha=alpha, bias=bias, tactic=tactic, pdl=pdl
         ) from None

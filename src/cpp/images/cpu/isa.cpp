@@ -14,7 +14,8 @@ KernelTable const& choose() {
   bool const avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   bool const avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  char const* const asked = std::getenv("FP4AOT_CPU_ISA");
+  char const* asked = std::getenv("FP4AOT_CPU_ISA");
+  if (asked != nullptr && *asked == '\0') asked = nullptr;
   auto const is_asked = [asked](KernelTable const& table) { return asked && std::strcmp(asked, table.name) == 0; };
   KernelTable const& best = avx512 ? kKernelsAvx512 : avx2 ? kKernelsAvx2 : kKernelsPortable;
   if (is_asked(kKernelsPortable)) return kKernelsPortable;

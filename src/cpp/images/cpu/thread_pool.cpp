@@ -47,7 +47,8 @@ struct Job {
 
 // FP4AOT_NUM_THREADS, or 0.
 int asked_threads() {
-  if (char const* text = std::getenv("FP4AOT_NUM_THREADS")) {
+  char const* const text = std::getenv("FP4AOT_NUM_THREADS");
+  if (text != nullptr && *text != '\0') {
     char* end;
     long const asked = std::strtol(text, &end, 10);
     if (end != text && *end == '\0' && asked >= 1 && asked <= kMaxThreads) return static_cast<int>(asked);
