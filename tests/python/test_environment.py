@@ -66,7 +66,8 @@ def test_a_directory_without_images_is_said(tmp_path, folder, what):
     folder = tmp_path / folder
     text = f"FP4AOT_IMAGE_DIR='{folder}' {what}; all images are looked for in {installed.core_library().parent}"
     code = PROGRAM + "print(fp4aot.info()['image_dir_error'])\nfrom fp4aot.cli import main; main(['info'])"
-    lines = installed.python(code, env={"FP4AOT_IMAGE_DIR": str(folder)}).stdout.splitlines()
+    variables = {"FP4AOT_IMAGE_DIR": str(folder), "FP4AOT_NUM_THREADS": "1"}
+    lines = installed.python(code, env=variables).stdout.splitlines()
     assert lines[:2] == [str(0x77), text]
     assert lines.index(f"FP4AOT_IMAGE_DIR={folder}") + 1 == lines.index("  " + text)
 

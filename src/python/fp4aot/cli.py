@@ -102,8 +102,8 @@ def print_info(data: dict[str, Any]) -> None:
         print(f"driver: {driver['version']}, for CUDA {_cuda(driver['cuda'])}")
     for name, value in data["environment"].items():
         print(f"{name}={value}")
-    if data["image_dir_error"]:
-        print(f"  {data['image_dir_error']}")
+        if name == "FP4AOT_IMAGE_DIR" and data["image_dir_error"]:
+            print(f"  {data['image_dir_error']}")
 
     print("\nImages")
     rows = [["image", "for", "state"]]
