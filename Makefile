@@ -18,8 +18,9 @@ define stage
 endef
 START := $(shell date +%s)
 
-# The build environment. torch comes first, pinned, so that nothing else pulls another one in. --no-compile: Python
-# compiles the modules that are imported; all of torch's take 40 s.
+# The build environment. torch comes first, pinned, so that nothing else pulls another one in. --no-compile: little of it is
+# imported here, and all of it takes 40 s. The tests' one is compiled: where PYTHONDONTWRITEBYTECODE is set, each of their
+# hundreds of processes would do so again.
 $(VENV)/ready: pyproject.toml cmake/toolchain.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) \
@@ -63,7 +64,7 @@ endef
 test: wheel
 	rm -rf $(TEST_VENV)
 	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) $(DEMO_PACKAGES) \
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) \
 	  -r tests/requirements.txt
 	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
