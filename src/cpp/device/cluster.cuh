@@ -45,16 +45,6 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t own_address, uint32
   return address;
 }
 
-// 16 bytes by an address of cluster_address, or of the CTA's own shared memory.
-__device__ __forceinline__ float4 cluster_load16(uint32_t address) {
-  float4 v;
-  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-
 }  // namespace fp4aot
 
 #endif

@@ -33,7 +33,7 @@ constexpr bool w4a16_few_valid(fp4aot_gemm_w4a16_params const& p, Format format,
   if (k_tiles >> ctas_log2 == 0) return false;
   W4a16FewSchedule const s = w4a16_few_schedule(format, kW4a16FewTiles[tactic / kW4a16FewClusterSizes],
                                                 w4a16_row_tiles(std::min(p.n, kW4a16MaxN)), k_tiles, ctas_log2,
-                                                w4a16_clusters(ctas_log2, 1, sms));
+                                                clusters_at_once(ctas_log2, 1, sms));
   return p.d_dtype != FP4AOT_FP32 || s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
 }
 
@@ -57,7 +57,7 @@ constexpr int64_t w4a16_few_cost(fp4aot_gemm_w4a16_params const& p, Format forma
   W4a16FewTile const& tile = kW4a16FewTiles[tactic / kW4a16FewClusterSizes];
   W4a16FewCost const& costs = kW4a16FewCosts[tactic / kW4a16FewClusterSizes];
   int const ctas_log2 = tactic % kW4a16FewClusterSizes;
-  int64_t const running = w4a16_clusters(ctas_log2, 1, sms);
+  int64_t const running = clusters_at_once(ctas_log2, 1, sms);
   W4a16FewSchedule const s = w4a16_few_schedule(format, tile, w4a16_row_tiles(std::min(p.n, kW4a16MaxN)),
                                                 w4a16_k_tiles(p.k), ctas_log2, running);
   int64_t const slices = divide_up(p.m, tile.tokens);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "fp4aot/formats.h"
+#include "kernels/clusters.h"
 
 namespace fp4aot {
 
@@ -69,11 +70,8 @@ constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int token
 // Who shares a tile: none but a pair its activations, clusters cut it along k (schedule_tiles), the CTAs of a cluster do.
 enum class TileSharing { kNone, kCut, kSplit };
 
-// Clusters of two CTAs (pair = 1) or four that run at once. Those of four lie within a GPC, which leaves multiprocessors
-// over: on an H200 30 run at once, not 33.
-constexpr int64_t split_clusters(int pair, int sms) {
-  return std::max<int64_t>(pair == 1 ? sms / 2 : sms / 4 * 15 / 16, 1);
-}
+// Clusters of two CTAs (pair = 1) or four that run at once.
+constexpr int64_t split_clusters(int pair, int sms) { return clusters_at_once(pair, 1, sms); }
 
 // Two CTAs, or two pairs, share the steps of each tile, and have no other. k: at least two steps.
 constexpr TileSchedule schedule_split_tiles(int64_t m, int64_t n, int64_t k, int tokens, int sms) {

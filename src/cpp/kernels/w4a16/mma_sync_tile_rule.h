@@ -68,7 +68,7 @@ constexpr int64_t w4a16_tile_cost(fp4aot_gemm_w4a16_params const& p, Format form
   int64_t const m = std::min(p.m, kMost), n = std::min(p.n, kMost), k_tiles = w4a16_k_tiles(p.k);
   int64_t const scale = divide_up(p.m, m) * divide_up(p.n, n);
   int64_t const m_tiles = divide_up(m, shape.tokens), n_tiles = divide_up(n, shape.rows());
-  int64_t const at_once = w4a16_clusters(t.cluster_log2, 1, sms);
+  int64_t const at_once = clusters_at_once(t.cluster_log2, 1, sms);
   int64_t const waves = divide_up(m_tiles * n_tiles, at_once);
   int64_t const products = waves * (divide_up(k_tiles, int64_t{1} << t.cluster_log2) * shape.k_tile + kW4a16TileFixed);
   // A group of tiles keeps one operand in L2 while the other passes by.

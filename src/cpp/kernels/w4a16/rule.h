@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "fp4aot/fp4aot.h"
+#include "kernels/clusters.h"
 #include "kernels/w4a16/schedule.h"
 
 namespace fp4aot {
@@ -28,7 +29,7 @@ constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
 constexpr int64_t kW4a16PerPart = 480000;  // for a second and a third part of k of a CTA; more hide behind them
 constexpr int64_t kW4a16PerWave = 920000;  // of each further wave of CTAs
 constexpr int64_t kW4a16IdleTiles = 373;   // hundredths
-// Of the costs of tiles and chains; 111 when MXFP4's codes took more instructions than now.
+// Of the costs of tiles and chains.
 constexpr int64_t kW4a16MxfpPercent = 106;
 
 #define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4", tile "_cluster8"
@@ -54,13 +55,6 @@ struct W4a16Plan {
   int64_t cost;
 };
 
-// Clusters of 2^ctas_log2 CTAs that run at once with `resident` CTAs a multiprocessor. Larger ones lie within a GPC, so
-// that some multiprocessors are left over: on an H200 30 clusters of 4 run at once, not 33.
-constexpr int64_t w4a16_clusters(int ctas_log2, int resident, int sms) {
-  int64_t const ctas = int64_t{resident} * sms;
-  return std::max<int64_t>((ctas_log2 > 1 ? ctas * 15 / 16 : ctas) >> ctas_log2, 1);
-}
-
 // The better of one and two CTAs a multiprocessor. A warp's k tiles come in whole slots, and warps wait for each other.
 constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p, int tactic,
                                W4a16Device const& device) {
@@ -70,7 +64,7 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
   int64_t const slices = (p.m + 8 * tile.tile.token_tiles - 1) / (8 * tile.tile.token_tiles);
   W4a16Plan best = {};
   for (int resident = 1; resident <= 2; ++resident) {
-    int64_t const clusters = w4a16_clusters(ctas_log2, resident, device.sms);
+    int64_t const clusters = clusters_at_once(ctas_log2, resident, device.sms);
     W4a16Schedule const s =
         w4a16_schedule(format, tile.tile, row_tiles, k_tiles, ctas_log2, clusters, device.max_shared);
     if (s.shared_bytes > device.max_shared) {
@@ -80,7 +74,7 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     bool const fits = resident * (s.shared_bytes + kW4a16SharedPerCta) <= device.shared;
     if (resident > 1 && !fits) continue;
     int64_t const at_once = 2 * (s.shared_bytes + kW4a16SharedPerCta) <= device.shared ? 2 : 1;
-    int64_t const running = w4a16_clusters(ctas_log2, 1, device.sms);
+    int64_t const running = clusters_at_once(ctas_log2, 1, device.sms);
     int64_t const of_multiprocessor = (s.clusters * slices + running - 1) / running;  // CTAs
     int64_t const slot = w4a16_slot_tiles(tile.tile.row_tiles);
     int64_t const longest = (s.split + (s.longer > 0) + slot - 1) / slot * slot;

@@ -73,7 +73,7 @@ constexpr int64_t tcgen05_cost(fp4aot_gemm_w4a16_params const& p, Format format,
   Tcgen05Tactic const& tactic = kTcgen05Tactics[number];
   Tcgen05Tile const& tile = kTcgen05Tiles[tactic.tile];
   int64_t const tiles = ((p.m + tile.tokens - 1) / tile.tokens) * ((p.n + kTcgen05Rows - 1) / kTcgen05Rows);
-  int64_t const at_once = w4a16_clusters(tactic.cluster_log2, 1, sms), waves = (tiles + at_once - 1) / at_once;
+  int64_t const at_once = clusters_at_once(tactic.cluster_log2, 1, sms), waves = (tiles + at_once - 1) / at_once;
   int64_t const k_tiles = (w4a16_k_tiles(p.k) + (1 << tactic.cluster_log2) - 1) >> tactic.cluster_log2;
   int64_t of_tile = k_tiles * (split ? tile.split_step : tile.step) + tile.fixed;
   if (tactic.cluster_log2 > 0) of_tile += kTcgen05Cluster + tactic.cluster_log2 * kTcgen05PerCluster;

@@ -87,7 +87,7 @@ fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, i
     part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
     if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
     W4a16FewSchedule const s = w4a16_few_schedule(Config::kFormat, Config::kTile, w4a16_row_tiles(part.n),
-                                                  w4a16_k_tiles(p.k), ctas_log2, w4a16_clusters(ctas_log2, 1, sms));
+                                                  w4a16_k_tiles(p.k), ctas_log2, clusters_at_once(ctas_log2, 1, sms));
     for (int64_t m0 = 0; m0 < p.m; m0 += kMaxM) {
       part.m = std::min(p.m - m0, kMaxM);
       part.a = static_cast<uint8_t const*>(p.a) + m0 * p.a_stride * element_bytes(p.a_dtype);
