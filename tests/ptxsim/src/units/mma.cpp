@@ -1,19 +1,42 @@
 #include "units/mma.h"
 
+#include <cstring>
 #include <initializer_list>
 
 namespace ptxsim {
+namespace {
+
+constexpr int kTileColumns = 8;
+using Columns = double __attribute__((vector_size(32)));  // half of a tile's
+static_assert(2 * sizeof(Columns) == kTileColumns * sizeof(double));
+
+// kTileRows x 8 of the result: sums in registers, which do not wait for one another.
+template <int kTileRows>
+void product_tile(int n, int k, double const* a, double const* b, double* d) {
+  Columns sums[kTileRows][2] = {}, of_b[2];
+  for (int l = 0; l < k; ++l) {
+    std::memcpy(of_b, b + int64_t{l} * n, sizeof of_b);
+    for (int i = 0; i < kTileRows; ++i)
+      for (int half = 0; half < 2; ++half) sums[i][half] += a[int64_t{i} * k + l] * of_b[half];
+  }
+  for (int i = 0; i < kTileRows; ++i) std::memcpy(d + int64_t{i} * n, sums[i], sizeof sums[i]);
+}
+
+}  // namespace
 
 void matrix_product(int m, int n, int k, double const* a, double const* b, double* d) {
-  for (int i = 0; i < m; ++i) {
-    double* row = d + static_cast<int64_t>(i) * n;
-    for (int j = 0; j < n; ++j) row[j] = 0;
-    for (int l = 0; l < k; ++l) {
-      double const x = a[static_cast<int64_t>(i) * k + l];
-      double const* column = b + static_cast<int64_t>(l) * n;
-      for (int j = 0; j < n; ++j) row[j] += x * column[j];
-    }
+  int j = 0;
+  for (; j + kTileColumns <= n; j += kTileColumns) {
+    int i = 0;
+    for (; i + 4 <= m; i += 4) product_tile<4>(n, k, a + int64_t{i} * k, b + j, d + int64_t{i} * n + j);
+    for (; i < m; ++i) product_tile<1>(n, k, a + int64_t{i} * k, b + j, d + int64_t{i} * n + j);
   }
+  for (; j < n; ++j)
+    for (int i = 0; i < m; ++i) {
+      double sum = 0;
+      for (int l = 0; l < k; ++l) sum += a[int64_t{i} * k + l] * b[int64_t{l} * n + j];
+      d[int64_t{i} * n + j] = sum;
+    }
 }
 
 namespace {
@@ -21,12 +44,73 @@ constexpr int kRows = 16, kColumns = 8, kMaxK = 64;
 
 bool small(MmaType type) { return type >= MmaType::kE4m3; }
 
-uint32_t field(uint32_t word, int bit, int width) { return width == 32 ? word : word >> bit & ((1u << width) - 1); }
+constexpr int kRowWords = 8;  // registers, of all lanes, that hold a row of A or a column of B, at most
+constexpr int kTypes = static_cast<int>(MmaType::kE2m1) + 1;
 
-double element(MmaShape const& shape, MmaType type, uint32_t word, int bit) {
-  uint32_t code = field(word, bit, mma_width(shape, type));
-  if (shape.container_8 && type == MmaType::kE2m1) code >>= 2;
-  return mma_value(type, code);
+// By how an element lies in a register (log2 of its bits, less 2), and the places of the lowest elements of the words.
+struct WordPlaces {
+  MmaPlace a[4][kRows][kRowWords], b[4][kColumns][kRowWords];
+  WordPlaces() {
+    for (int i = 0; i < 4; ++i) {
+      MmaShape shape;
+      constexpr MmaType kOfWidth[] = {MmaType::kE2m1, MmaType::kE4m3, MmaType::kBf16, MmaType::kTf32};
+      shape.a = shape.b = kOfWidth[i];
+      int const elements = 32 / mma_width(shape, shape.a);
+      for (int word = 0; word < kRowWords; ++word) {
+        for (int row = 0; row < kRows; ++row) a[i][row][word] = mma_a_place(shape, row, word * elements);
+        for (int column = 0; column < kColumns; ++column)
+          b[i][column][word] = mma_b_place(shape, word * elements, column);
+      }
+    }
+  }
+  static WordPlaces const& get() {
+    static WordPlaces const places;
+    return places;
+  }
+};
+
+struct ResultPlaces {
+  MmaPlace c[2][kRows][kColumns];  // by whether the accumulator is fp16
+  ResultPlaces() {
+    for (int half = 0; half < 2; ++half) {
+      MmaShape shape;
+      shape.fp16_accumulator = half != 0;
+      for (int row = 0; row < kRows; ++row)
+        for (int column = 0; column < kColumns; ++column) c[half][row][column] = mma_c_place(shape, row, column);
+    }
+  }
+};
+
+// Values of what may stand in eight bits of a register or less.
+struct SmallValues {
+  double plain[kTypes][256], container[256];  // container: e2m1 in bits 2..5
+  SmallValues() {
+    for (int type = static_cast<int>(MmaType::kE4m3); type < kTypes; ++type)
+      for (uint32_t code = 0; code < 256; ++code) plain[type][code] = mma_value(static_cast<MmaType>(type), code);
+    for (uint32_t code = 0; code < 256; ++code) container[code] = mma_value(MmaType::kE2m1, code >> 2);
+  }
+};
+
+int width_index(int width) { return width == 4 ? 0 : width == 8 ? 1 : width == 16 ? 2 : 3; }
+
+// The elements of a word, `stride` apart.
+void unpack_word(MmaType type, bool container_8, int width, uint32_t word, double* out, int stride) {
+  static SmallValues const small_values;
+  switch (width) {
+    case 32:
+      out[0] = mma_value(type, word);
+      return;
+    case 16:
+      out[0] = mma_value(type, word & 0xFFFF);
+      out[stride] = mma_value(type, word >> 16);
+      return;
+    default: {
+      double const* const values =
+          container_8 && type == MmaType::kE2m1 ? small_values.container : small_values.plain[static_cast<int>(type)];
+      uint32_t const mask = (1u << width) - 1;
+      for (int i = 0; i < 32 / width; ++i) out[i * stride] = values[word >> i * width & mask];
+    }
+  }
 }
 }  // namespace
 
@@ -80,34 +164,52 @@ MmaPlace mma_c_place(MmaShape const& shape, int row, int column) {
   return {row / 8 * 2 + column % 2, lane, 0};
 }
 
+void mma_a_values(MmaShape const& shape, uint32_t const (*registers)[kWarpLanes], double* values) {
+  int const width = mma_width(shape, shape.a), elements = 32 / width;
+  auto const& places = WordPlaces::get().a[width_index(width)];
+  for (int row = 0; row < kRows; ++row)
+    for (int word = 0; word < shape.k / elements; ++word) {
+      MmaPlace const& p = places[row][word];
+      unpack_word(shape.a, shape.container_8, width, registers[p.reg][p.lane], values + row * shape.k + word * elements,
+                  1);
+    }
+}
+
 MmaInvalid mma_sync(MmaShape const& shape, MmaOperands const& x, uint32_t (*d)[kWarpLanes]) {
   double a[kRows * kMaxK], b[kMaxK * kColumns], product[kRows * kColumns];
   MmaInvalid invalid;
-  auto const scale = [&](uint32_t const* words, int lane, int byte, int k, uint32_t* bad, int index) {
-    if (shape.scales == 0) return 1.0;
-    uint32_t const code = words[lane] >> 8 * (byte + k / (shape.k / shape.scales)) & 0xFF;
-    if (!scale_is_valid(shape.scale, code)) *bad |= 1u << index;
-    return scale_value(shape.scale, code);
+  mma_a_values(shape, x.a, a);
+  int const width = mma_width(shape, shape.b), elements = 32 / width;
+  auto const& places = WordPlaces::get().b[width_index(width)];
+  for (int column = 0; column < kColumns; ++column)
+    for (int word = 0; word < shape.k / elements; ++word) {
+      MmaPlace const& p = places[column][word];
+      unpack_word(shape.b, shape.container_8, width, x.b[p.reg][p.lane], b + word * elements * kColumns + column,
+                  kColumns);
+    }
+  // Multiplies what one scale covers, `stride` apart.
+  auto const scale = [&](uint32_t word, int byte, uint32_t* bad, int index, double* values, int stride) {
+    int const covered = shape.k / shape.scales;
+    for (int i = 0; i < shape.scales; ++i) {
+      uint32_t const code = word >> 8 * (byte + i) & 0xFF;
+      if (!scale_is_valid(shape.scale, code)) *bad |= 1u << index;
+      double const factor = scale_value(shape.scale, code);
+      for (int k = i * covered; k < (i + 1) * covered; ++k) values[k * stride] *= factor;
+    }
   };
-  for (int row = 0; row < kRows; ++row)
-    for (int k = 0; k < shape.k; ++k) {
-      MmaPlace const p = mma_a_place(shape, row, k);
-      int const lane = row % 8 * 4 + 2 * x.select.thread_a + row / 8;
-      a[row * shape.k + k] = element(shape, shape.a, x.a[p.reg][p.lane], p.bit) *
-                             scale(x.scale_a, lane, x.select.byte_a, k, &invalid.rows, row);
-    }
-  for (int k = 0; k < shape.k; ++k)
-    for (int column = 0; column < kColumns; ++column) {
-      MmaPlace const p = mma_b_place(shape, k, column);
-      int const lane = column * 4 + x.select.thread_b;
-      b[k * kColumns + column] = element(shape, shape.b, x.b[p.reg][p.lane], p.bit) *
-                                 scale(x.scale_b, lane, x.select.byte_b, k, &invalid.columns, column);
-    }
+  if (shape.scales != 0) {
+    for (int row = 0; row < kRows; ++row)
+      scale(x.scale_a[row % 8 * 4 + 2 * x.select.thread_a + row / 8], x.select.byte_a, &invalid.rows, row,
+            a + row * shape.k, 1);
+    for (int column = 0; column < kColumns; ++column)
+      scale(x.scale_b[column * 4 + x.select.thread_b], x.select.byte_b, &invalid.columns, column, b + column, kColumns);
+  }
   matrix_product(kRows, kColumns, shape.k, a, b, product);
+  static ResultPlaces const result_places;
   uint32_t result[4][kWarpLanes] = {};
   for (int row = 0; row < kRows; ++row)
     for (int column = 0; column < kColumns; ++column) {
-      MmaPlace const p = mma_c_place(shape, row, column);
+      MmaPlace const& p = result_places.c[shape.fp16_accumulator][row][column];
       double const sum = product[row * kColumns + column];
       uint32_t const c = x.c[p.reg][p.lane];
       if (shape.fp16_accumulator)

@@ -63,6 +63,8 @@ struct MmaOperands {
   uint32_t const* scale_b = nullptr;
   MmaScaleSelect select;
 };
+// A's values, [row][k], from its registers.
+void mma_a_values(MmaShape const& shape, uint32_t const (*registers)[kWarpLanes], double* values);
 MmaInvalid mma_sync(MmaShape const& shape, MmaOperands const& operands, uint32_t (*d)[kWarpLanes]);
 
 }  // namespace ptxsim

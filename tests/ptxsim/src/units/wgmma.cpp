@@ -31,13 +31,7 @@ void wgmma_a_values(WgmmaShape const& s, uint32_t const (*registers)[kWarpLanes]
   MmaShape fragment;
   fragment.k = wgmma_k(s);
   fragment.a = s.type, fragment.b = s.type_b;
-  int const width = wgmma_width(s);
-  for (int row = 0; row < kWarpRows; ++row)
-    for (int k = 0; k < fragment.k; ++k) {
-      MmaPlace const p = mma_a_place(fragment, row, k);
-      uint32_t const word = registers[p.reg][p.lane];
-      values[row * fragment.k + k] = mma_value(s.type, width == 32 ? word : word >> p.bit & ((1u << width) - 1));
-    }
+  mma_a_values(fragment, registers, values);
 }
 
 void wgmma_warp(WgmmaShape const& s, double const* a, double const* b, bool accumulate, uint32_t (*d)[kWarpLanes]) {
@@ -51,15 +45,17 @@ void wgmma_warp(WgmmaShape const& s, double const* a, double const* b, bool accu
   fragment.fp16_accumulator = s.fp16_accumulator;
   int const per_block = mma_c_registers(fragment);
   for (int row = 0; row < kWarpRows; ++row)
-    for (int n = 0; n < s.n; ++n) {
-      MmaPlace const p = mma_c_place(fragment, row, n % 8);
-      uint32_t& word = d[n / 8 * per_block + p.reg][p.lane];
-      double const sum = product[static_cast<size_t>(row) * s.n + n];
-      if (s.fp16_accumulator) {
-        double const old = accumulate ? fp16_value(word >> p.bit & 0xFFFF) : 0.0;
-        word = (word & ~(0xFFFFu << p.bit)) | round_to_half(sum + old) << p.bit;
-      } else {
-        word = round_to_float(accumulate ? sum + bits_float(word) : sum);
+    for (int column = 0; column < 8; ++column) {
+      MmaPlace const p = mma_c_place(fragment, row, column);
+      for (int block = 0; block < s.n / 8; ++block) {
+        uint32_t& word = d[block * per_block + p.reg][p.lane];
+        double const sum = product[static_cast<size_t>(row) * s.n + block * 8 + column];
+        if (s.fp16_accumulator) {
+          double const old = accumulate ? fp16_value(word >> p.bit & 0xFFFF) : 0.0;
+          word = (word & ~(0xFFFFu << p.bit)) | round_to_half(sum + old) << p.bit;
+        } else {
+          word = round_to_float(accumulate ? sum + bits_float(word) : sum);
+        }
       }
     }
 }
