@@ -224,6 +224,8 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     mbarrier_init(ring_barriers + 8, 1);
     mbarrier_init_release();
   }
+  // The whole warp executes the instruction that is predicated for lane 0: racecheck takes lane 31 for who writes.
+  __syncwarp();
   pdl_wait();
   start_chunk(buffers);
   if (lane == 0) {
