@@ -47,6 +47,8 @@ class Worker:
         environment = build.environment(self.image, self.folder)
         paths = [TESTS, TESTS / "abi", *filter(None, [environment.get("PYTHONPATH")])]
         environment["PTXSIM_THREADS"] = str(self.threads)
+        # Threads of numpy's products wait in a loop, at the cost of the other workers.
+        environment.setdefault("OPENBLAS_NUM_THREADS", "1")
         environment["PYTHONPATH"] = os.pathsep.join(map(str, paths))
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
         return subprocess.Popen(

@@ -96,8 +96,10 @@ bool check_scales(Issue const& x, bool of_b, TmemCheck* check, Undefined* undefi
   if (!check->range(base.column, last + 1)) return false;
   int const rows = of_b ? x.mma.n : kTmemLanes;
   for (int row = 0; row < rows; ++row)
-    for (int j = 0; j < x.mma.scales(); ++j) {
+    for (int j = 0, before = -1; j < x.mma.scales(); ++j) {
       int const column = base.column + tcgen05_scale_place(of_b, x.mma, row, j).column;
+      if (column == before) continue;  // a byte of the same word
+      before = column;
       for (int q = 0; q < 4; ++q)
         if (!check->read(row % 32 + 32 * q, column, true)) (of_b ? undefined->column[row] : undefined->row[row]) = true;
     }
@@ -108,15 +110,19 @@ bool check_accumulators(Issue const& x, int cta, TmemCheck* check, Undefined con
   if (!check->range(x.d.column, tcgen05_d_columns(x.mma))) return false;
   TensorMemory& tensor = tensor_state(*x.ctas[cta]);
   int const rows = x.mma.m / x.mma.ctas;
+  int const run = tcgen05_d_columns(x.mma);
   for (int m = 0; m < rows; ++m)
-    for (int n = 0; n < x.mma.n; ++n) {
-      TmemPlace const p = tcgen05_d_place(x.mma, cta * rows + m, n);
-      int const lane = x.d.lane + p.lane, column = x.d.column + p.column;
+    for (int first = 0; first < x.mma.n; first += run) {
+      TmemPlace const p = tcgen05_d_place(x.mma, cta * rows + m, first);
+      int const lane = x.d.lane + p.lane;
       if ((x.disabled[cta][lane / 32] >> lane % 32 & 1) != 0) continue;
-      bool const defined = !x.accumulate || check->read(lane, column, true);
-      check->write(lane, column);
-      if (!defined || undefined.row[m] || undefined.column[n])
-        tensor.written[static_cast<size_t>(tmem_index(lane, column))] = 2;
+      for (int i = 0; i < run; ++i) {
+        int const column = x.d.column + p.column + i;
+        bool const defined = !x.accumulate || check->read(lane, column, true);
+        check->write(lane, column);
+        if (!defined || undefined.row[m] || undefined.column[first + i])
+          tensor.written[static_cast<size_t>(tmem_index(lane, column))] = 2;
+      }
     }
   return true;
 }

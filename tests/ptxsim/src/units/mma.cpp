@@ -2,34 +2,50 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <vector>
 
 namespace ptxsim {
 namespace {
 
 constexpr int kTileColumns = 8;
-using Columns = double __attribute__((vector_size(32)));  // half of a tile's
-static_assert(2 * sizeof(Columns) == kTileColumns * sizeof(double));
+using HalfRow = double __attribute__((vector_size(32), aligned(8), may_alias));  // of a tile
+static_assert(2 * sizeof(HalfRow) == kTileColumns * sizeof(double));
 
-// kTileRows x 8 of the result: sums in registers, which do not wait for one another.
+// kTileRows x 8 of the result: sums in registers, which do not wait for one another. b: [k][8].
 template <int kTileRows>
 void product_tile(int n, int k, double const* a, double const* b, double* d) {
-  Columns sums[kTileRows][2] = {}, of_b[2];
+  HalfRow low[kTileRows] = {}, high[kTileRows] = {};
   for (int l = 0; l < k; ++l) {
-    std::memcpy(of_b, b + int64_t{l} * n, sizeof of_b);
-    for (int i = 0; i < kTileRows; ++i)
-      for (int half = 0; half < 2; ++half) sums[i][half] += a[int64_t{i} * k + l] * of_b[half];
+    auto const* const row_of_b = reinterpret_cast<HalfRow const*>(b + l * kTileColumns);
+    HalfRow const b_low = row_of_b[0], b_high = row_of_b[1];
+    for (int i = 0; i < kTileRows; ++i) {
+      double const x = a[int64_t{i} * k + l];
+      low[i] += x * b_low;
+      high[i] += x * b_high;
+    }
   }
-  for (int i = 0; i < kTileRows; ++i) std::memcpy(d + int64_t{i} * n, sums[i], sizeof sums[i]);
+  for (int i = 0; i < kTileRows; ++i) {
+    auto* const row_of_d = reinterpret_cast<HalfRow*>(d + int64_t{i} * n);
+    row_of_d[0] = low[i];
+    row_of_d[1] = high[i];
+  }
 }
 
 }  // namespace
 
 void matrix_product(int m, int n, int k, double const* a, double const* b, double* d) {
   int j = 0;
+  std::vector<double> packed(n > kTileColumns ? static_cast<size_t>(k) * kTileColumns : 0);
   for (; j + kTileColumns <= n; j += kTileColumns) {
+    double const* columns = b;
+    if (n != kTileColumns) {  // rows that lie far apart would take the same few lines of the cache
+      for (int l = 0; l < k; ++l)
+        std::memcpy(packed.data() + l * kTileColumns, b + int64_t{l} * n + j, kTileColumns * sizeof(double));
+      columns = packed.data();
+    }
     int i = 0;
-    for (; i + 4 <= m; i += 4) product_tile<4>(n, k, a + int64_t{i} * k, b + j, d + int64_t{i} * n + j);
-    for (; i < m; ++i) product_tile<1>(n, k, a + int64_t{i} * k, b + j, d + int64_t{i} * n + j);
+    for (; i + 4 <= m; i += 4) product_tile<4>(n, k, a + int64_t{i} * k, columns, d + int64_t{i} * n + j);
+    for (; i < m; ++i) product_tile<1>(n, k, a + int64_t{i} * k, columns, d + int64_t{i} * n + j);
   }
   for (; j < n; ++j)
     for (int i = 0; i < m; ++i) {

@@ -38,15 +38,19 @@ void transpose(double const* from, int rows, int k, double sign, double* to) {
     for (int l = 0; l < k; ++l) to[l * rows + row] = sign * from[row * k + l];
 }
 
-void store(Tcgen05Mma const& mma, Tcgen05Run const& run, int lane, int column, double sum) {
+// `count` words from a column on.
+void store(Tcgen05Mma const& mma, Tcgen05Run const& run, int lane, int column, int count, double const* sums) {
   if ((run.disabled[lane / 32] >> lane % 32 & 1) != 0) return;
-  uint32_t& word = run.words[tmem_index(run.d.lane + lane, run.d.column + column)];
-  if (mma.fp16_accumulator) {
-    double const old = run.accumulate ? std::ldexp(fp16_value(word & 0xFFFF), -run.scale_d) : 0.0;
-    word = round_to_half(sum + old);
-  } else {
-    double const old = run.accumulate ? std::ldexp(static_cast<double>(bits_float(word)), -run.scale_d) : 0.0;
-    word = round_to_float(sum + old);
+  uint32_t* const words = run.words + tmem_index(run.d.lane + lane, run.d.column + column);
+  double const factor = std::ldexp(1.0, -run.scale_d);
+  for (int i = 0; i < count; ++i) {
+    if (mma.fp16_accumulator) {
+      double const old = run.accumulate ? fp16_value(words[i] & 0xFFFF) * factor : 0.0;
+      words[i] = round_to_half(sums[i] + old);
+    } else {
+      double const old = run.accumulate ? bits_float(words[i]) * factor : 0.0;
+      words[i] = round_to_float(sums[i] + old);
+    }
   }
 }
 
@@ -107,10 +111,11 @@ bool tcgen05_product(Tcgen05Mma const& mma, int cta, Tcgen05Run const& run, Tcge
                      product.data() + static_cast<size_t>(first) * n);
     }
   }
+  int const run_of_columns = tcgen05_d_columns(mma);
   for (int m = 0; m < rows; ++m)
-    for (int column = 0; column < n; ++column) {
-      TmemPlace const p = tcgen05_d_place(mma, cta * rows + m, column);
-      store(mma, run, p.lane, p.column, product[static_cast<size_t>(m) * n + column]);
+    for (int first = 0; first < n; first += run_of_columns) {
+      TmemPlace const p = tcgen05_d_place(mma, cta * rows + m, first);
+      store(mma, run, p.lane, p.column, run_of_columns, product.data() + static_cast<size_t>(m) * n + first);
     }
   return valid;
 }

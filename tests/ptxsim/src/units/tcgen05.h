@@ -58,6 +58,7 @@ struct TmemPlace {
   int cta, lane, column;
 };
 TmemPlace tcgen05_d_place(Tcgen05Mma const& mma, int m, int n);
+// Columns that D takes of a lane: so many elements of a row, from a multiple of that number on, lie in one lane.
 inline int tcgen05_d_columns(Tcgen05Mma const& mma) { return mma.ctas == 2 && mma.m == 128 ? mma.n / 2 : mma.n; }
 
 // Scale factors. Row r (of A in its CTA, or of B over all of N) and index j along k: column base + r / 32 + S * (i /
