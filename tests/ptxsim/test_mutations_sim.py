@@ -42,7 +42,7 @@ W4A16_TILE_SHARES = W4a16("gemm_w4a16_nvfp4", 33, 136, 352, only="^mma_sync_128x
 W4A16_TILE_CHAIN = W4a16Chain("gemm_w4a16_nvfp4", 70, 136, 320, only="^mma_sync_128x64$")
 FEW = "w4a16_mma_sync_kernel"
 FEW_WIDE, FEW_SMALL = (
-    W4a16("gemm_w4a16_mxfp4", 12, 320, 2112, kind=kind, only="^mma_sync_(16x8|32x16)_cluster1$")
+    W4a16("gemm_w4a16_mxfp4", 12, 320, 2112, kind=kind, only="^mma_sync_(16x8|16x16)_cluster1$")
     for kind in ("wide", "small")
 )
 SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")

@@ -29,10 +29,14 @@ class Kernel:
 # A new kernel: its line here, and nothing else.
 KERNELS = (
     Kernel(
-        some="mma_sync_(16x8_cluster[14]|32x16_cluster2|32x32_cluster8)$",
-        fp32="mma_sync_(16x8|32x16|32x32)_cluster2$",
+        some="mma_sync_(16x8_cluster[14]|16x16_cluster2|32x32_cluster8)$",
+        fp32="mma_sync_(16x8|16x16|32x32)_cluster2$",
         chains="mma_sync_16x8_cluster4$",
-        shapes=((12, 320, 2112, "mma_sync_(16|32)x.*_cluster[12]$"), (9, 80, 544, "mma_sync_(16|32)x.*_cluster8$")),
+        shapes=(
+            (12, 320, 2112, "mma_sync_(16|32)x.*_cluster[12]$"),
+            (9, 80, 544, "mma_sync_(16|32)x.*_cluster8$"),
+            (9, 136, 10752, "mma_sync_16x(8|16)_cluster4$"),  # long parts, which take chunks of k in turn
+        ),
     ),
     Kernel(
         some="wgmma_128x(64|192_cut|256|128_cluster2)$",

@@ -12,7 +12,7 @@ namespace fp4aot::sm120a {
 // multiprocessor's share of 1.79 TB/s, which NVIDIA publishes for an RTX PRO 6000, longer than its products take; chains
 // are an H200's, by clock.
 constexpr W4a16TileCost kW4a16TileCosts[] = {{kW4a16Tiles[0].tile, 64000, 122000, 2900000},
-                                             {kW4a16Tiles[1].tile, 65000, 250000, 2900000},
+                                             {kW4a16Tiles[1].tile, 65000, 125000, 2900000},
                                              {kW4a16Tiles[2].tile, 67000, 340000, 2900000}};
 static_assert(sizeof kW4a16TileCosts == sizeof kW4a16Tiles);
 

@@ -20,8 +20,10 @@ struct W4a16Args {
   uint32_t k_tiles;
   // In shared memory, bytes: the rings come first.
   uint32_t buffer_offset, barriers_offset;
-  uint32_t chunks, buffers;  // of a part's activations: chunks of k there are, and fit into shared memory
-  uint32_t m, n, k;          // the launcher splits problems that are larger
+  uint32_t chunks, buffers;  // of a part's activations: chunks of k there are, and have room in shared memory
+  uint32_t buffer_bytes;
+  uint32_t interleaved;  // parts take chunks of k in turn (schedule.h)
+  uint32_t m, n, k;      // the launcher splits problems that are larger
   uint32_t sums_offset;
 
   float const* alpha;  // null: 1

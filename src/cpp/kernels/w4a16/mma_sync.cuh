@@ -1,16 +1,19 @@
 // W4A16 for few activation rows: prepared weights stream once, mma.sync, weights as the 16-row operand.
 //
 // A cluster owns `group` row tiles of 16 weight rows. k is cut into parts, one for each CTA of the cluster and each
-// threadIdx.z in it. A warp owns kRowTiles row tiles of one part: contiguous streams, which come by bulk copies through a
-// ring of its own, so that no warp waits for another. Activations of a part come in chunks of kChunkTiles k tiles, asked
-// for before the weights and waited for chunk by chunk. At the end each warp sends its sums to the CTA of the cluster that
-// adds them, always in one order.
+// threadIdx.z in it. A warp owns kRowTiles row tiles of one part: streams that come by bulk copies through a ring of its
+// own, so that no warp waits for another. Activations of a part come in chunks of kW4a16ChunkTiles k tiles, asked for before
+// the weights and waited for chunk by chunk. A part is one stretch of k, or, where the parts are long, they take chunks in
+// turn: what all warps of a row tile read at a time is neighbours then. At the end each warp sends its sums to the CTA of
+// the cluster that adds them, always in one order.
 //
 // The products' k order is not the memory's: lane 4g + t has k 16t..16t + 15 of each tile of 64, for weights and
 // activations alike, so that it needs one scale a row and its activations are 32 contiguous bytes. MXFP4 with fp16
 // activations cannot do so, as fp16 cannot hold its scales: they go to the sums of one block, in the memory's order.
 #ifndef FP4AOT_KERNELS_W4A16_MMA_SYNC_CUH_
 #define FP4AOT_KERNELS_W4A16_MMA_SYNC_CUH_
+
+#include <type_traits>
 
 #include "device/cluster.cuh"
 #include "device/cp_async.cuh"
@@ -45,9 +48,8 @@ struct W4a16Config {
   static constexpr int kStreamBytes = kSlotTiles * kTileBytes;
   static constexpr int kSlotBytes = kRowTiles * kStreamBytes;
   static constexpr int kWarpBytes = kW4a16Slots * kSlotBytes;
-  static_assert(kW4a16Slots == 2, "slots and their barriers take turns");
+  static_assert(kW4a16Slots == 2, "the loop over slots has two steps");
 
-  static constexpr int kBufferBytes = kTokens * kW4a16TokenPitch;  // of a chunk
   static constexpr bool kSumsOverRing = w4a16_sums_over_ring(kTokenTiles);
 };
 
@@ -117,33 +119,41 @@ __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane,
   }
 }
 
-// Of this lane, of a k tile of this warp's row tiles at shared address `tile`.
+// Of this lane, of a k tile of this warp's row tiles. at: the shared address of the first ones (scales_offset).
 template <class Config>
-__device__ __forceinline__ void load_scales(uint32_t tile, uint32_t lane, uint32_t (&scales)[Config::kRowTiles]) {
-  if constexpr (Config::kScaledSums) return;  // multiply_scaled has its own
-  uint32_t const g = lane / 4, t = lane % 4;
-  uint32_t const at = kW4a16CodeBytes + (Config::kFormat == Format::kNvfp4 ? g * 8 + t * 2 : g * 4 + t / 2 * 2);
+__device__ __forceinline__ void load_scales(uint32_t at, uint32_t (&scales)[Config::kRowTiles]) {
+  if constexpr (!Config::kScaledSums) {  // multiply_scaled has its own
 #pragma unroll
-  for (int r = 0; r < Config::kRowTiles; ++r) scales[r] = shared_load2(tile + r * Config::kStreamBytes + at);
+    for (int r = 0; r < Config::kRowTiles; ++r) scales[r] = shared_load2(at + r * Config::kStreamBytes);
+  }
 }
 
-// A k tile of this warp's row tiles, at shared address `tile`. activations: of this lane's token of each token tile, at its
-// first k of the tile that is `offset` before this one.
+// Where a lane's codes and scales are in a tile, bytes.
+__device__ __forceinline__ uint32_t codes_offset(uint32_t lane) {
+  uint32_t const g = lane / 4, t = lane % 4;
+  return (t * 8 + (g ^ 2 * t)) * 16;
+}
+template <Format kFormat>
+__device__ __forceinline__ uint32_t scales_offset(uint32_t lane) {
+  uint32_t const g = lane / 4, t = lane % 4;
+  return kW4a16CodeBytes + (kFormat == Format::kNvfp4 ? g * 8 + t * 2 : g * 4 + t / 2 * 2);
+}
+
+// A k tile of this warp's row tiles, at shared address `tile`; this lane's codes at `codes_at`. activations: of this lane's
+// token of each token tile, at its first k of the tile that is `offset` before this one.
 template <class Config, bool kSmall>
-__device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t const (&scales)[Config::kRowTiles],
-                                                uint32_t lane, uint32_t const (&activations)[Config::kTokenTiles],
-                                                uint32_t offset,
+__device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t codes_at,
+                                                uint32_t const (&scales)[Config::kRowTiles], uint32_t lane,
+                                                uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
                                                 float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
   if constexpr (Config::kScaledSums) {
     multiply_scaled<Config>(tile, lane, activations, offset, accumulator);
   } else {
-    uint32_t const g = lane / 4, t = lane % 4;
-    uint32_t const code = (t * 8 + (g ^ 2 * t)) * 16;
     uint4 codes[Config::kRowTiles];
     RowFactors<Config::kFormat, Config::kBf16> factors[Config::kRowTiles];
 #pragma unroll
     for (int r = 0; r < Config::kRowTiles; ++r) {
-      codes[r] = shared_load16(tile + r * Config::kStreamBytes + code);
+      codes[r] = shared_load16(codes_at + r * Config::kStreamBytes);
       factors[r].set(row_factors<Config::kFormat, Config::kBf16, kSmall>(scales[r]));
     }
     multiply_half<Config, 0, kSmall>(codes, factors, activations, offset, accumulator);
@@ -164,6 +174,26 @@ __device__ __forceinline__ void store_sums(Args const& args, T* d, uint32_t toke
   }
 }
 
+// True in one lane of a whole warp. The compiler knows that there is one: bulk copies need no loop over lanes.
+__device__ __forceinline__ bool elected() {
+  uint32_t is;
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "elect.sync _|p, 0xFFFFFFFF;\n"
+      "selp.u32 %0, 1, 0, p;\n"
+      "}"
+      : "=r"(is)::"memory");
+  return is != 0;
+}
+
+// x, which the compiler keeps and does not compute again.
+__device__ __forceinline__ uint32_t kept(uint32_t x) {
+  uint32_t y;
+  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 template <class Config>
 __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kernel(W4a16Args const args) {
   extern __shared__ __align__(128) uint8_t shared[];
@@ -176,11 +206,19 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const warp = warp_y + blockDim.y * warp_z;
   uint32_t const ctas = 1u << args.cluster_log2, rank = blockIdx.x % ctas, cluster = blockIdx.x >> args.cluster_log2;
   uint32_t const part = rank * blockDim.z + warp_z, parts = blockDim.z << args.cluster_log2;
-  uint32_t const k_tile = part * args.split + min(part, args.longer);
   uint32_t const in_group = warp_y * kRowTiles, row_tile = cluster * args.group + in_group;
   int const rows_left = min(static_cast<int>(args.row_tiles - row_tile), static_cast<int>(args.group - in_group));
-  uint32_t left = rows_left > 0 ? args.split + (part < args.longer) : 0;  // k tiles that this warp has yet to multiply
-  uint64_t const stream = args.k_tiles * uint64_t{kTileBytes};            // bytes of a row tile
+  // The k tiles that this warp has yet to multiply. Those that make no whole slot or chunk come first: there is no data to
+  // wait for at the end, while at the start there is.
+  uint32_t left = args.split + (part < args.longer);
+  uint32_t const first_chunk = (left - 1) % kW4a16ChunkTiles + 1, first_slot = (left - 1) % kSlotTiles + 1;
+  if (rows_left <= 0) left = 0;
+  bool const interleaved = kSlotTiles == kW4a16ChunkTiles && args.interleaved != 0;
+  uint32_t const k_tile = interleaved ? part * first_chunk : part * args.split + min(part, args.longer);
+  uint32_t const second_k = interleaved ? parts * first_chunk + part * kW4a16ChunkTiles : k_tile + first_slot;
+  uint32_t const step_k = interleaved ? parts * kW4a16ChunkTiles : kSlotTiles;
+  uint32_t const step_chunk = interleaved ? parts * kW4a16ChunkTiles : kW4a16ChunkTiles;
+  uint64_t const stream = args.k_tiles * uint64_t{kTileBytes};  // bytes of a row tile
   uint8_t const* source = args.prepared + (row_tile * stream + k_tile * uint64_t{kTileBytes});
   uint32_t const base = shared_address(shared);
   uint32_t const ring = base + warp * Config::kWarpBytes;
@@ -188,7 +226,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
       base + args.barriers_offset;  // then those of the rings, then of the buffers of each part
   uint32_t const ring_barriers = sums_barrier + 16 + warp * 16;
   uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 8;
-  uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * Config::kBufferBytes;
+  uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * args.buffer_bytes;
   uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
 
   // Starts this warp's copies of the next chunk of activations, [token][chunk of k]; k that does not exist becomes zero.
@@ -196,7 +234,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t copied_k = k_tile * kW4a16TileK + lane * 8;
   uint8_t const* copied =
       args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + copied_k * uint64_t{2});
-  auto const start_chunk = [&](uint32_t buffer) {
+  auto const start_chunk = [&](uint32_t buffer, uint32_t tiles) {
     uint32_t to = buffer + warp_y * kW4a16TokenPitch + lane * 16;
     uint8_t const* from = copied;
 #pragma unroll 1
@@ -205,12 +243,12 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
       to += blockDim.y * kW4a16TokenPitch;
       from += blockDim.y * args.a_stride;
     }
-    copied_k += kW4a16ChunkTiles * kW4a16TileK;
-    copied += kW4a16ChunkTiles * kW4a16TileK * 2;
+    copied_k += tiles * kW4a16TileK;
+    copied += tiles * kW4a16TileK * 2;
   };
-  // Lane 0: starts the copies of the next k tiles of this warp's row tiles, at most kSlotTiles of `tiles`.
+  // One lane: starts the copies of the next k tiles of this warp's row tiles.
   auto const start_slot = [&](uint32_t tiles, uint32_t slot, uint32_t barrier, uint8_t const* from) {
-    uint32_t const bytes = min(tiles, kSlotTiles) * kTileBytes;
+    uint32_t const bytes = tiles * kTileBytes;
     mbarrier_arrive_expect(barrier, kRowTiles == 1 ? bytes : bytes * min(rows_left, kRowTiles));
 #pragma unroll
     for (int r = 0; r < kRowTiles; ++r) {
@@ -227,12 +265,14 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   // The whole warp executes the instruction that is predicated for lane 0: racecheck takes lane 31 for who writes.
   __syncwarp();
   pdl_wait();
-  start_chunk(buffers);
+  start_chunk(buffers, interleaved ? second_k - k_tile : first_chunk);
+  uint8_t const* const second = source + (second_k - k_tile) * kTileBytes;
+  uint32_t const step_bytes = step_k * kTileBytes;
+  if (elected()) {
+    if (left > 0) start_slot(first_slot, ring, ring_barriers, source);
+    if (left > kSlotTiles) start_slot(kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, second);
+  }
   if (lane == 0) {
-    if (left > 0) start_slot(left, ring, ring_barriers, source);
-    if (left > kSlotTiles) {
-      start_slot(left - kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, source + Config::kStreamBytes);
-    }
     if (warp_y == 0) {
 #pragma unroll 1
       for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, min(blockDim.y, token_end) * 32);
@@ -250,14 +290,14 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     cp_async_arrive(full);
 #pragma unroll 1
     for (uint32_t chunk = 1; chunk < args.buffers; ++chunk) {
-      start_chunk(buffers + chunk * Config::kBufferBytes);
+      start_chunk(buffers + chunk * args.buffer_bytes, step_chunk);
       cp_async_arrive(full + 8 * chunk);
     }
   }
   if constexpr (!Config::kSumsOverRing) cluster_arrive();
   float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
 
-  source += 2 * Config::kStreamBytes;
+  source = second + step_bytes;
   float accumulator[kRowTiles][kTokenTiles][4] = {};
   uint32_t activations[kTokenTiles];  // of the first buffer; tokens that do not exist are the last one again
 #pragma unroll
@@ -267,77 +307,99 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   }
   left = __shfl_sync(~0u, left, 0);  // the same for a whole warp
   uint32_t const reused = args.chunks - args.buffers;
-  uint32_t slot = 0, slot_phase = 0, buffer = 0, buffer_phase = 0;
-#pragma unroll 1
-  for (uint32_t chunk = 0; chunk < args.chunks; ++chunk) {
+  uint32_t chunk = 0, buffer = 0, buffer_phase = 0, slot_phase = 0;
+  // The next chunk: its activations are there, at `offset`, if this warp multiplies it.
+  uint32_t offset = 0, of_chunk = 0;  // the latter: k tiles that are left of it
+  auto const next_chunk = [&](uint32_t tiles) {
     if (chunk - 1 < reused) {  // the buffer that all have read is free
       uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
       __syncthreads();
       if (copies) {
-        start_chunk(buffers + last * Config::kBufferBytes);
+        start_chunk(buffers + last * args.buffer_bytes, step_chunk);
         cp_async_arrive(full + 8 * last);
       }
     }
-    if (left > 0) {
-      mbarrier_wait(full + 8 * buffer, buffer_phase);
-      uint32_t offset = buffer * Config::kBufferBytes;
-#pragma unroll 1
-      for (uint32_t of_chunk = 0; of_chunk < kW4a16ChunkTiles && left > 0; of_chunk += kSlotTiles) {
-        uint32_t const tile = ring + slot * Config::kSlotBytes, barrier = ring_barriers + 8 * slot;
-        mbarrier_wait(barrier, slot_phase);
-        auto const next_slot = [&] {
-          __syncwarp();
-          if (left >= 3 * kSlotTiles) {
-            if (lane == 0) start_slot(kSlotTiles, tile, barrier, source);
-          } else if (left > 2 * kSlotTiles) {
-            if (lane == 0) start_slot(left - 2 * kSlotTiles, tile, barrier, source);
-          }
-          source += Config::kStreamBytes;
-          offset += kSlotTiles * kW4a16TileK * 2;
-          left -= kSlotTiles;
-        };
-        uint32_t scales[kSlotTiles][kRowTiles];
-        bool straight = left >= kSlotTiles;
-        if (Config::kSmallScales && straight) {
-          uint32_t any = 0;
-#pragma unroll
-          for (uint32_t i = 0; i < kSlotTiles; ++i) {
-            load_scales<Config>(tile + i * kTileBytes, lane, scales[i]);
-#pragma unroll
-            for (int r = 0; r < kRowTiles; ++r) {
-              if (kRowTiles == 1 || r < rows_left) any |= scales[i][r];
-            }
-          }
-          straight = !__any_sync(~0u, w4a16_large_scale(any));
-        }
-        if (straight) {
-#pragma unroll
-          for (uint32_t i = 0; i < kSlotTiles; ++i) {
-            if constexpr (!Config::kSmallScales) load_scales<Config>(tile + i * kTileBytes, lane, scales[i]);
-            multiply_k_tile<Config, Config::kSmallScales>(tile + i * kTileBytes, scales[i], lane, activations,
-                                                          offset + i * (kW4a16TileK * 2), accumulator);
-          }
-          next_slot();
-        } else {
-          uint32_t const tiles = Config::kSmallScales ? min(left, kSlotTiles) : left;
-#pragma unroll 1
-          for (uint32_t i = 0; i < tiles; ++i) {
-            load_scales<Config>(tile + i * kTileBytes, lane, scales[0]);
-            multiply_k_tile<Config, false>(tile + i * kTileBytes, scales[0], lane, activations,
-                                           offset + i * (kW4a16TileK * 2), accumulator);
-          }
-          if (Config::kSmallScales && left >= kSlotTiles) {
-            next_slot();
-          } else {
-            left = 0;
-          }
-        }
-        slot_phase ^= slot;
-        slot ^= 1;
-      }
-    }
+    if (left > 0) mbarrier_wait(full + 8 * buffer, buffer_phase);
+    offset = buffer * args.buffer_bytes;
+    of_chunk = tiles;
+    ++chunk;
     if (++buffer == args.buffers) buffer = 0, buffer_phase ^= 1;
+  };
+  // Then the k tiles of one slot, and its next copies; those of the slot after this one are under way.
+  uint32_t const codes_at = kept(ring + codes_offset(lane));
+  uint32_t const scales_at = kept(ring + scales_offset<Config::kFormat>(lane));
+  auto const one_by_one = [&](uint32_t in_ring, uint32_t tiles) {
+    uint32_t scales[kRowTiles];
+#pragma unroll 1
+    for (uint32_t i = 0; i < tiles; ++i) {
+      load_scales<Config>(scales_at + in_ring, scales);
+      multiply_k_tile<Config, false>(ring + in_ring, codes_at + in_ring, scales, lane, activations, offset,
+                                     accumulator);
+      in_ring += kTileBytes;
+      offset += kW4a16TileK * 2;
+    }
+  };
+  auto const refill = [&](uint32_t slot, uint32_t tiles) {
+    __syncwarp();
+    left -= tiles;
+    if (left > kSlotTiles && elected()) {
+      start_slot(kSlotTiles, ring + slot * Config::kSlotBytes, ring_barriers + 8 * slot, source);
+    }
+    source += step_bytes;
+    of_chunk -= tiles;
+  };
+  auto const whole_slot = [&](auto slot) {
+    constexpr uint32_t kInRing = slot * Config::kSlotBytes;
+    if (kSlotTiles == kW4a16ChunkTiles || of_chunk == 0) next_chunk(kW4a16ChunkTiles);
+    mbarrier_wait(ring_barriers + 8 * slot, slot_phase);
+    uint32_t scales[kSlotTiles][kRowTiles];
+    bool straight = true;
+    if constexpr (Config::kSmallScales) {
+      uint32_t any = 0;
+#pragma unroll
+      for (uint32_t i = 0; i < kSlotTiles; ++i) {
+        load_scales<Config>(scales_at + kInRing + i * kTileBytes, scales[i]);
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
+          if (kRowTiles == 1 || r < rows_left) any |= scales[i][r];
+        }
+      }
+      straight = !__any_sync(~0u, w4a16_large_scale(any));
+    }
+    if (straight) {
+#pragma unroll
+      for (uint32_t i = 0; i < kSlotTiles; ++i) {
+        constexpr bool kSmall = Config::kSmallScales;
+        if constexpr (!kSmall) load_scales<Config>(scales_at + kInRing + i * kTileBytes, scales[i]);
+        multiply_k_tile<Config, kSmall>(ring + kInRing + i * kTileBytes, codes_at + kInRing + i * kTileBytes, scales[i],
+                                        lane, activations, offset + i * (kW4a16TileK * 2), accumulator);
+      }
+      offset += kSlotTiles * (kW4a16TileK * 2);
+    } else {
+      one_by_one(kInRing, kSlotTiles);
+    }
+    refill(slot, kSlotTiles);
+  };
+  bool first_is_whole = true;
+  if (left > 0 && first_slot < kSlotTiles) {
+    first_is_whole = false;
+    next_chunk(first_chunk);
+    mbarrier_wait(ring_barriers, 0);
+    one_by_one(0, first_slot);
+    refill(0, first_slot);
+  } else if (left > 0 && kSlotTiles < kW4a16ChunkTiles) {
+    next_chunk(first_chunk);
   }
+#pragma unroll 1
+  while (left > 0) {
+    if (first_is_whole) whole_slot(std::integral_constant<uint32_t, 0>());
+    first_is_whole = true;
+    if (left == 0) break;
+    whole_slot(std::integral_constant<uint32_t, 1>());
+    slot_phase ^= 1;
+  }
+#pragma unroll 1
+  while (chunk < args.chunks) next_chunk(0);  // others have more
 
   // Sums of unit u, a row tile and a token tile, are added by the CTA of rank u % ctas.
   uint32_t const sums = base + args.sums_offset + lane * 16;

@@ -44,6 +44,8 @@ fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char cons
   args.longer = s.longer;
   args.chunks = s.chunks;
   args.buffers = s.buffers;
+  args.buffer_bytes = s.buffer_bytes;
+  args.interleaved = s.interleaved;
   args.buffer_offset = s.buffer_offset;
   args.sums_offset = s.sums_offset;
   args.barriers_offset = s.barriers_offset;

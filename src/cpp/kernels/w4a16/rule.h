@@ -22,18 +22,19 @@ struct W4a16TileCost {
   int fixed;       // of a launch, and filling the pipeline
 };
 constexpr W4a16TileCost kW4a16Tiles[] = {
-    {{1, 1}, 15300, 78000, 3060000}, {{2, 2}, 20400, 414000, 2890000}, {{4, 2}, 30500, 464000, 3100000}};
+    {{1, 1}, 16400, 211000, 3100000}, {{2, 1}, 21400, 392000, 3070000}, {{4, 2}, 32500, 464000, 3100000}};
 constexpr int kW4a16TileCount = 3;
 constexpr int kW4a16ClusterSizes = 4;  // 1, 2, 4, 8
 constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
-constexpr int64_t kW4a16PerPart = 480000;  // for a second and a third part of k of a CTA; more hide behind them
-constexpr int64_t kW4a16PerWave = 920000;  // of each further wave of CTAs
-constexpr int64_t kW4a16IdleTiles = 373;   // hundredths
+constexpr int64_t kW4a16PerPart = 640000;        // for a second and a third part of k of a CTA
+constexpr int64_t kW4a16PerFurtherPart = 29000;  // others hide behind them, nearly
+constexpr int64_t kW4a16PerWave = 1550000;       // of each further wave of CTAs
+constexpr int64_t kW4a16IdleTiles = 200;         // hundredths
 // Of the costs of tiles and chains.
 constexpr int64_t kW4a16MxfpPercent = 106;
 
 #define FP4AOT_CLUSTERS(tile) tile "_cluster1", tile "_cluster2", tile "_cluster4", tile "_cluster8"
-constexpr char const* kW4a16MmaSyncNames[] = {FP4AOT_CLUSTERS("mma_sync_16x8"), FP4AOT_CLUSTERS("mma_sync_32x16"),
+constexpr char const* kW4a16MmaSyncNames[] = {FP4AOT_CLUSTERS("mma_sync_16x8"), FP4AOT_CLUSTERS("mma_sync_16x16"),
                                               FP4AOT_CLUSTERS("mma_sync_32x32")};
 #undef FP4AOT_CLUSTERS
 static_assert(sizeof kW4a16MmaSyncNames / sizeof kW4a16MmaSyncNames[0] == kW4a16MmaSyncTactics);
@@ -66,7 +67,7 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
   for (int resident = 1; resident <= 2; ++resident) {
     int64_t const clusters = clusters_at_once(ctas_log2, resident, device.sms);
     W4a16Schedule const s =
-        w4a16_schedule(format, tile.tile, row_tiles, k_tiles, ctas_log2, clusters, device.max_shared);
+        w4a16_schedule(format, tile.tile, row_tiles, k_tiles, ctas_log2, clusters, device.max_shared, p.m);
     if (s.shared_bytes > device.max_shared) {
       if (resident == 1) best = {s, INT64_MAX};
       continue;
@@ -87,8 +88,9 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     int64_t const streaming = full * wave(at_once) + (rest > 0 ? wave(rest) : 0);
     int64_t const waves = full + (rest > 0);
     int64_t const percent = format == Format::kMxfp4 ? kW4a16MxfpPercent : 100;
-    int64_t const cost = tile.fixed + kW4a16PerPart * std::min<int64_t>(s.parts - 1, 2) + kW4a16PerWave * (waves - 1) +
-                         streaming * percent / 100;
+    int64_t const cost = tile.fixed + kW4a16PerPart * std::min<int64_t>(s.parts - 1, 2) +
+                         kW4a16PerFurtherPart * std::max<int64_t>(int64_t{s.parts} - 3, 0) +
+                         kW4a16PerWave * (waves - 1) + streaming * percent / 100;
     if (resident == 1 || cost < best.cost) best = {s, cost};
   }
   return best;
