@@ -68,8 +68,11 @@ def quantize_problems() -> Iterable[object]:
     for dtype in DTYPES:
         yield Quantize(op, 33, 208, dtype, global_scale=12.0, residual=True)
         yield Quantize(op, 5, 112, dtype, layout="linear", gap=3, lead=1, residual=True, seed=1)
-        for k in (4096, 8192, 16384, 32784):  # 2, 4, 8 and more blocks to a thread
-            yield Quantize(op, 1, k, dtype, layout="linear", global_scale=12.0, seed=2)
+        yield Quantize(op, 9, 2080, dtype, residual=True, codes_gap=8, global_scale=12.0, seed=5)  # several warps a row
+        for rows, k in ((1, 8192), (1, 16384), (1, 32784)):  # 1, 8 and more blocks to a thread
+            yield Quantize(op, rows, k, dtype, layout="linear", global_scale=12.0, seed=2)
+        for k in (208, 2064, 4112):  # too many rows for one: 1, 2 and 4
+            yield Quantize(op, 129, k, dtype, layout="linear", global_scale=12.0, residual=k == 208, seed=6)
         yield Quantize(op, 2, 32784, dtype, layout="linear", residual=True, seed=3)
     yield Quantize(op, 516, 512, global_scale=12.0, pdl=True, seed=4)
 

@@ -28,9 +28,11 @@ struct QuantizePolicyFor {
     return even < kLimit ? even : kLimit;
   }
 
-  // rmsnorm_quantize_*: CTAs at most, which then take several rows each; and rows that are few (rmsnorm.cuh).
+  // rmsnorm_quantize_*: CTAs at most, which then take several rows each; rows that are few; and rows that are so few that
+  // a thread has one block, whose weights it loads early (rmsnorm.cuh).
   static constexpr int64_t kRmsnormCtas = kMultiprocessors * 32;
   static constexpr int64_t kRmsnormFewRows = 512;
+  static constexpr int64_t kRmsnormEarlyRows = 128;
 };
 
 }  // namespace fp4aot
