@@ -45,6 +45,11 @@ FEW_WIDE, FEW_SMALL = (
     W4a16("gemm_w4a16_mxfp4", 12, 320, 2112, kind=kind, only="^mma_sync_(16x8|16x16)_cluster1$")
     for kind in ("wide", "small")
 )
+STREAMED = "w4a16_wgmma_few_kernel"
+STREAMED_WIDE, STREAMED_SMALL = (
+    W4a16("gemm_w4a16_mxfp4", 12, 264, 2112, kind=kind, only="^wgmma_64x(16|64)_cluster2$")
+    for kind in ("wide", "small")
+)
 SPLIT_CHAIN = W4a16Chain("gemm_w4a16_mxfp4", 70, 136, 320, a_dtype="fp16", only="^wgmma_128x64$")
 
 
@@ -106,6 +111,12 @@ MUTATIONS = (
     Mutation("W4A16, few rows: factors of small scales", FEW, r"\b1040203264;", "1040203776;", FEW_SMALL, WRONG,
              "sm90a"),
     Mutation("W4A16, few rows: no wait for mbarriers", FEW, TRY_WAIT, TRUE, FEW_SMALL, ".", "sm90a"),
+    Mutation("W4A16 on wgmma, few rows: large scales taken for small ones", STREAMED,
+             r"(?P<head>and\.b(?:16|32)\s+%\w+, %\w+, )(?:32896|-32640);", r"\g<head>0;", STREAMED_WIDE, WRONG,
+             "sm90a"),
+    Mutation("W4A16 on wgmma, few rows: factors of small scales", STREAMED, r"\b1040203264;", "1040203776;",
+             STREAMED_SMALL, WRONG, "sm90a"),
+    Mutation("W4A16 on wgmma, few rows: no wait for mbarriers", STREAMED, TRY_WAIT, TRUE, STREAMED_SMALL, ".", "sm90a"),
     Mutation("W4A16: codes of another lane", "W4a16Wgmma", access(r"ld\.shared\.u32"), flip_address_bit(16), W4A16,
              WRONG, "sm90a"),
     Mutation("W4A16: scales of another row", "W4a16Wgmma", access(r"ld\.shared\.v2\.u32"), flip_address_bit(8), W4A16,

@@ -70,11 +70,14 @@ KERNELS = (
         ),
     ),
     Kernel(
-        some="wgmma_64x(8_cluster4|16_cluster2|32_cluster1|64_cluster2)$",
-        fp32="wgmma_64x(8_cluster2|64_cluster1)$",
+        some="wgmma_64x(8_cluster4|16_cluster2|32_cluster1|64(_groups4)?_cluster2|128_cluster1)$",
+        fp32="wgmma_64x(8_cluster2|(64|64_groups4|128)_cluster1)$",
         chains="wgmma_64x8_cluster2$",
         # Rings filled several times; two row blocks in a CTA, with parts of k.
-        shapes=((7, 64, 8448, "wgmma_64x(8|16|64)_cluster1$"), (9, 1992, 544, "wgmma_64x(8|32|64)_cluster4$")),
+        shapes=(
+            (7, 64, 8448, "wgmma_64x(8|16|64|64_groups4|128)_cluster1$"),
+            (9, 1992, 544, "wgmma_64x(8|32|64|64_groups4|128)_cluster4$"),
+        ),
     ),
 )
 SOME = "|".join(kernel.some for kernel in KERNELS)
@@ -105,6 +108,7 @@ def products(op: str) -> Iterable[object]:
         yield W4a16(op, 3, 40, 208, seed=4)  # K is no multiple of 32
     else:  # scales that kernels have a shorter way for
         yield W4a16(op, 12, 312, 2112, kind="small", only="mma_sync_(16|32)x.*_cluster[12]$", seed=9)
+        yield W4a16(op, 12, 312, 2112, kind="small", only="wgmma_64x.*_cluster2$", seed=10)
 
 
 def more_products(op: str) -> Iterable[object]:

@@ -6,7 +6,7 @@ namespace fp4aot::sm90a {
 
 template <Format kFormat, bool kBf16, class F>
 auto with_w4a16_few_tile(int tile, F f) {
-  static_assert(kW4a16FewTileCount == 4);
+  static_assert(kW4a16FewTileCount == 6);
   switch (tile) {
     case 0:
       return f(W4a16FewConfig<kFormat, kBf16, 0>{});
@@ -14,8 +14,12 @@ auto with_w4a16_few_tile(int tile, F f) {
       return f(W4a16FewConfig<kFormat, kBf16, 1>{});
     case 2:
       return f(W4a16FewConfig<kFormat, kBf16, 2>{});
-    default:
+    case 3:
       return f(W4a16FewConfig<kFormat, kBf16, 3>{});
+    case 4:
+      return f(W4a16FewConfig<kFormat, kBf16, 4>{});
+    default:
+      return f(W4a16FewConfig<kFormat, kBf16, 5>{});
   }
 }
 
@@ -31,8 +35,9 @@ auto with_w4a16_few(int32_t a_dtype, int tile, F f) {
 template <Format kFormat>
 fp4aot_status W4a16Few<kFormat>::launch(fp4aot_gemm_w4a16_params const& p, int tactic, int sms, Message* message) {
   constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_w4a16_nvfp4" : "gemm_w4a16_mxfp4";
+  int64_t const clusters = w4a16_few_plan(p, kFormat, tactic, sms).clusters;
   return with_w4a16_few<kFormat>(p.a_dtype, tactic / kW4a16FewClusterSizes, [&](auto config) {
-    return run_w4a16_few<decltype(config)>(p, kName, tactic % kW4a16FewClusterSizes, sms, message);
+    return run_w4a16_few<decltype(config)>(p, kName, tactic % kW4a16FewClusterSizes, clusters, message);
   });
 }
 

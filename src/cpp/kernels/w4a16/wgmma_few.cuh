@@ -32,6 +32,7 @@ struct W4a16FewArgs {
   uint32_t cluster_log2;      // CTAs of a cluster
   uint32_t row_tiles, group;  // of the weights, of a cluster
   uint32_t split, longer;     // wgmma_few_schedule.h
+  uint32_t slots;             // of the rings
   uint32_t weights_offset, barriers_offset;
   uint32_t box_tiles, k_step, tile_step;  // a_map: k tiles of a box; of its first and last coordinate, for a k tile
   uint32_t sums_offset;
@@ -54,7 +55,7 @@ struct W4a16FewConfig {
   static_assert(kNvfp4 || kBf16, "the scales of MXFP4 do not fit into fp16");
   static constexpr uint32_t kMaxThreads = 128 * kTile.groups, kSlots = kTile.slots, kSlotTiles = kTile.slot_tiles;
   // Products of a group, of which two may be in flight, as registers allow.
-  static constexpr int kGroupSteps = kTokens == 64 || (kTokens == 8 && kNvfp4) ? 4 : 2;
+  static constexpr int kGroupSteps = kTokens > 8 || kNvfp4 ? kTile.group_steps : 2;
   static constexpr uint32_t kTileBytes = w4a16_tile_bytes(kFormat), kWeightBytes = kSlotTiles * kTileBytes;
   static constexpr uint32_t kActivationTileBytes = kTokens * kW4a16TileK * 2;
   static constexpr uint32_t kActivationBytes = kSlotTiles * kActivationTileBytes;
@@ -75,21 +76,47 @@ __device__ __forceinline__ W4a16FewWords load_few(uint32_t tile, uint32_t const 
   return words;
 }
 
-// Operands of products kFirst .. kFirst + kSteps - 1 of the tile's four. own: row_factors of words.scales; a lane has the
-// other blocks' from its neighbours.
+// A lane's row_factors of words.scales. large (MXFP4): the warp has a scale of 2 or more, and codes are to be
+// multiplied with 2^124, which factors have in them else.
+struct W4a16FewFactors {
+  uint32_t pair;
+  bool large;
+};
+template <class Config>
+__device__ __forceinline__ W4a16FewFactors few_factors(uint32_t scales) {
+  if constexpr (Config::kNvfp4) {
+    return {row_factors<Config::kFormat, Config::kBf16>(scales), false};
+  } else {
+    W4a16FewFactors own = {row_factors<Config::kFormat, true, true>(scales),
+                           __any_sync(~0u, w4a16_large_scale(scales)) != 0};
+    if (own.large) own.pair = row_factors<Config::kFormat, true>(scales);
+    return own;
+  }
+}
+
+// Operands of products kFirst .. kFirst + kSteps - 1 of the tile's four. own: of words.scales; a lane has the other
+// blocks' factors from its neighbours.
 template <class Config, int kFirst, int kSteps>
-__device__ __forceinline__ void dequantize_few(W4a16FewWords const& words, uint32_t own, uint32_t (&a)[kSteps][4]) {
+__device__ __forceinline__ void dequantize_few(W4a16FewWords const& words, W4a16FewFactors own,
+                                               uint32_t (&a)[kSteps][4]) {
   constexpr int kBlockSteps = Config::kNvfp4 ? 1 : 2;
+#pragma unroll
+  for (int j = 0; j < kSteps; ++j) spread_codes<Config::kBf16>(words.codes[kFirst + j], a[j]);
+  if constexpr (!Config::kNvfp4) {
+    if (own.large) {
+#pragma unroll
+      for (int j = 0; j < kSteps; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[j][i] = multiply_pair<true>(a[j][i], 0x7D807D80u);
+      }
+    }
+  }
 #pragma unroll
   for (int j = 0; j < kSteps; ++j) {
     RowFactors<Config::kFormat, Config::kBf16> factors;
-    factors.set(__shfl_sync(~0u, own, (kFirst + j) / kBlockSteps, 4));
-    spread_codes<Config::kBf16>(words.codes[kFirst + j], a[j]);
+    factors.set(__shfl_sync(~0u, own.pair, (kFirst + j) / kBlockSteps, 4));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (!Config::kNvfp4) a[j][i] = multiply_pair<Config::kBf16>(a[j][i], 0x7D807D80u);
-      a[j][i] = multiply_pair<Config::kBf16>(a[j][i], factors.row[i % 2]);
-    }
+    for (int i = 0; i < 4; ++i) a[j][i] = multiply_pair<Config::kBf16>(a[j][i], factors.row[i % 2]);
   }
 }
 
@@ -110,7 +137,7 @@ __device__ __forceinline__ void multiply_few(uint32_t const (&a)[kSteps][4], uin
 }
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kMaxThreads, 2)
+__global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
     w4a16_wgmma_few_kernel(__grid_constant__ W4a16FewArgs const args) {
   extern __shared__ __align__(1024) uint8_t shared_few[];
   constexpr uint32_t kSlots = Config::kSlots, kSlotTiles = Config::kSlotTiles, kTokenTiles = Config::kTokenTiles;
@@ -125,8 +152,8 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
   uint32_t k_tile = part * args.split + min(part, args.longer);
   uint32_t left = args.split + (part < args.longer);  // k tiles that this warp has yet to multiply
   uint32_t const base = shared_address(shared_few);
-  uint32_t const activations = base + warp_z * (kSlots * Config::kActivationBytes);
-  uint32_t const weights = base + args.weights_offset + warp * (kSlots * Config::kWeightBytes);
+  uint32_t const activations = base + warp_z * (args.slots * Config::kActivationBytes);
+  uint32_t const weights = base + args.weights_offset + warp * (args.slots * Config::kWeightBytes);
   uint32_t const sums_barrier = base + args.barriers_offset;
   uint32_t const full = sums_barrier + 8 + warp_z * (2 * kSlots * 8), empty = full + kSlots * 8;
   uint32_t const weights_full = sums_barrier + 8 + (Config::kTile.groups * 2 + warp) * (kSlots * 8);
@@ -170,7 +197,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
     start_weights(0, left, source);
 #pragma unroll
     for (uint32_t slot = 1; slot < kSlots; ++slot) {
-      if (left <= slot * kSlotTiles) break;
+      if (left <= slot * kSlotTiles || slot == args.slots) break;
       if (warp_y == 0) start_activations(slot, k_tile + slot * kSlotTiles);
       start_weights(slot, left - slot * kSlotTiles, source + slot * Config::kWeightBytes);
     }
@@ -184,8 +211,9 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
   if (ctas > 1) cluster_arrive();
   float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
 
-  source += kSlots * Config::kWeightBytes;
-  k_tile += (kSlots - 1) * kSlotTiles;
+  uint32_t const ring_tiles = args.slots * kSlotTiles;
+  source += args.slots * Config::kWeightBytes;
+  k_tile += ring_tiles - kSlotTiles;
   uint32_t codes[4];
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) codes[i] = 128 * i + (lane * 4 ^ 32 * i);
@@ -200,9 +228,9 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
   // After the first products of a slot: those of the slot before, which have ended, no longer need their activations.
   auto const release = [&] {
     if (lane == 0 && !first) {
-      uint32_t const previous = slot == 0 ? kSlots - 1 : slot - 1;
+      uint32_t const previous = (slot == 0 ? args.slots : slot) - 1;
       mbarrier_arrive(own_barriers + 8 * kSlots + 8 * previous);
-      if (warp_y == 0 && left > (kSlots - 1) * kSlotTiles) {
+      if (warp_y == 0 && left > ring_tiles - kSlotTiles) {
         mbarrier_wait(own_barriers + 8 * kSlots + 8 * previous, slot == 0 ? phase ^ 1 : phase);
         start_activations(previous, k_tile);
       }
@@ -220,7 +248,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
     W4a16FewWords words = load_few<Config>(tile, codes, scales);
 #pragma unroll
     for (uint32_t i = 0; i < kSlotTiles; ++i) {
-      uint32_t const own = row_factors<Config::kFormat, Config::kBf16>(words.scales);
+      W4a16FewFactors const own = few_factors<Config>(words.scales);
       uint32_t const products = descriptor + i * (Config::kActivationTileBytes / 16);
       uint32_t a[Config::kGroupSteps][4];
       dequantize_few<Config, 0, Config::kGroupSteps>(words, own, a);
@@ -239,11 +267,11 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
       if (i == 0) release();
     }
     __syncwarp();
-    if (lane == 0 && left > kSlots * kSlotTiles) start_weights(slot, left - kSlots * kSlotTiles, source);
+    if (lane == 0 && left > ring_tiles) start_weights(slot, left - ring_tiles, source);
     source += Config::kWeightBytes;
     k_tile += kSlotTiles;
     first = false;
-    if (++slot == kSlots) slot = 0, phase ^= 1;
+    if (++slot == args.slots) slot = 0, phase ^= 1;
   }
   wgmma_wait<0>();
   wgmma_pin(sums);
@@ -255,7 +283,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, 2)
     for (; left > 0; --left) {
       W4a16FewWords const words = load_few<Config>(tile, codes, scales);
       uint32_t a[4][4];
-      dequantize_few<Config, 0, 4>(words, row_factors<Config::kFormat, Config::kBf16>(words.scales), a);
+      dequantize_few<Config, 0, 4>(words, few_factors<Config>(words.scales), a);
       multiply_few<Config, 4>(a, descriptor, sums);
       wgmma_wait<0>();
       tile += Config::kTileBytes;

@@ -17,7 +17,7 @@ cudaError_t prepare_w4a16_few(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
     return cudaFuncSetAttribute(w4a16_wgmma_few_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(w4a16_few_max_shared(Config::kFormat, Config::kTile)));
+                                static_cast<int>(Config::kTile.max_shared));
   });
 }
 
@@ -52,6 +52,7 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
   args.group = 4 * s.groups;
   args.split = s.split;
   args.longer = s.longer;
+  args.slots = s.slots;
   args.weights_offset = s.weights_offset;
   args.barriers_offset = s.barriers_offset;
   args.sums_offset = s.sums_offset;
@@ -72,8 +73,9 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
   return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, s.shared_bytes, 1u << s.ctas_log2, args);
 }
 
+// clusters: as w4a16_few_schedule takes them.
 template <class Config>
-fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, int ctas_log2, int sms,
+fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, int ctas_log2, int64_t clusters,
                             Message* message) {
   cudaError_t const error = prepare_w4a16_few<Config>(p.device.index);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
@@ -87,7 +89,7 @@ fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, i
     part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
     if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
     W4a16FewSchedule const s = w4a16_few_schedule(Config::kFormat, Config::kTile, w4a16_row_tiles(part.n),
-                                                  w4a16_k_tiles(p.k), ctas_log2, clusters_at_once(ctas_log2, 1, sms));
+                                                  w4a16_k_tiles(p.k), ctas_log2, clusters);
     for (int64_t m0 = 0; m0 < p.m; m0 += kMaxM) {
       part.m = std::min(p.m - m0, kMaxM);
       part.a = static_cast<uint8_t const*>(p.a) + m0 * p.a_stride * element_bytes(p.a_dtype);
