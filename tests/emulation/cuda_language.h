@@ -41,6 +41,23 @@ inline bool __all_sync(uint32_t, bool predicate) {
   return all;
 }
 
+inline uint32_t __shfl_sync(uint32_t, uint32_t value, int lane) {
+  machine::Warp& warp = machine::current_warp();
+  warp.b[threadIdx.x % 32][0] = value;
+  __syncwarp();
+  uint32_t const other = warp.b[lane][0];
+  __syncwarp();
+  return other;
+}
+
+inline float __shfl_xor_sync(uint32_t mask, float value, int lanes) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = __shfl_sync(mask, bits, threadIdx.x % 32 ^ lanes);
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+
 inline bool __any_sync(uint32_t mask, bool predicate) { return !__all_sync(mask, !predicate); }
 
 inline uint32_t __byte_perm(uint32_t x, uint32_t y, uint32_t selector) {

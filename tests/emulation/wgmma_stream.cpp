@@ -8,9 +8,9 @@ namespace {
 using fp4aot::Format;
 
 // As wgmma_stream_launch.cuh launches it.
-template <Format kFormat, int kRows, int kTokens>
+template <Format kFormat, int kRows, int kTokens, int kSlots = 3>
 void run(Problem const& problem, int slices) {
-  using Config = fp4aot::WgmmaStreamConfig<kFormat, kRows, kTokens, 3>;
+  using Config = fp4aot::WgmmaStreamConfig<kFormat, kRows, kTokens, kSlots>;
   Output output(problem, machine::random_below(2) * 3, machine::random_below(2));
   fp4aot::WgmmaStreamArgs args = {};
   args.gemm = output.arguments();
@@ -46,8 +46,8 @@ void run_all() {
     run<kFormat, 256, 32>(problem, 1);
   }
   {
-    Problem const problem(kFormat, 37, 136, 1056);  // several chunks of activations
-    run<kFormat, 128, 64>(problem, 1);
+    Problem const problem(kFormat, 37, 136, 1056);  // more steps than the rings have
+    run<kFormat, 128, 64, 4>(problem, 1);
     run<kFormat, 64, 32>(problem, 3);
   }
 }

@@ -3,6 +3,7 @@
 #define FP4AOT_DEVICE_CP_ASYNC_CUH_
 
 #include "cuda_language.h"
+#include "device/mbarrier.cuh"
 
 namespace fp4aot {
 
@@ -23,6 +24,20 @@ inline void cp_async16(uint32_t destination, void const* source, bool valid) {
 }
 inline void cp_async4(uint32_t destination, void const* source, bool valid) {
   start_thread_copy<4>(destination, source, valid);
+}
+
+// In no group: they land by themselves, then this thread arrives.
+inline void cp_async_arrive(uint32_t barrier_address) {
+  machine::Mbarrier* const barrier = &machine::initialised_mbarrier(barrier_address);
+  std::vector<std::pair<uint8_t*, machine::ThreadCopy>> landing;
+  for (machine::ThreadCopy const& copy : machine::current->open_copies)
+    landing.emplace_back(machine::shared_bytes(copy.destination, copy.bytes, 1), copy);
+  machine::current->open_copies.clear();
+  machine::flying.push_back([landing, barrier] {
+    for (auto const& [place, copy] : landing) std::memcpy(place, copy.data, copy.bytes);
+    --barrier->pending;
+    barrier->complete_if_done();
+  });
 }
 
 inline void cp_async_commit() {

@@ -38,7 +38,7 @@ struct MmaSyncTile {
   int fixed;
   int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 83, 2920, 2},  {32, 16, 105, 3280, 2}, {32, 32, 157, 2290, 1},
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 83, 2920, 2},  {32, 16, 105, 3280, 2}, {32, 32, 157, 4100, 2},
                                          {56, 8, 137, 4060, 2}, {56, 16, 181, 3730, 1}, {56, 32, 269, 4610, 1}};
 constexpr int kMmaSyncTileCount = 6;
 constexpr int kMmaSyncMoreWarps = 1500;  // setting up 16, which take less time a step if their CTAs are one wave
@@ -49,8 +49,8 @@ struct StreamTile {
   int fixed;
   constexpr int depth_groups() const { return 256 / rows; }  // warpgroups that share k
 };
-constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1005, 2590}, {128, 16, 3, 841, 3110},  {128, 32, 3, 1055, 3410},
-                                       {256, 32, 3, 885, 5290}, {128, 64, 3, 1457, 4470}, {256, 64, 3, 1163, 6440}};
+constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1025, 2667}, {128, 16, 3, 786, 2491},  {128, 32, 3, 969, 2771},
+                                       {256, 32, 3, 821, 4080}, {128, 64, 4, 1400, 3700}, {256, 64, 3, 1099, 5481}};
 constexpr int kStreamTileCount = 6;
 constexpr int kStreamFirst = kWgmmaTactics + kMmaSyncTileCount * 2;
 constexpr int kStreamCluster = 300;   // adding sums of several CTAs

@@ -1,9 +1,10 @@
 // W4A4 for few activation rows: weights stream through each warp's own shared memory to the registers of wgmma.
 //
 // A CTA owns kRows weight rows, kTokens activation rows and a slice of k; the CTAs of a cluster have the other slices of
-// the same results and send each other their sums. Activations are dequantised once a CTA, into shared memory; weights by
-// the warps that multiply them: a warpgroup has 64 rows and every kDepthGroups-th step of 128 values, a warp copies its
-// own 16 rows of them.
+// the same results and send each other their sums. Weights are dequantised by the warps that multiply them: a warpgroup has
+// 64 rows and every kDepthGroups-th step of 128 values, a warp copies its own 16 rows of them. Activations are dequantised
+// once a CTA, by warps that do nothing else, into a ring of steps; one more warp copies what they expand, as the fence
+// before wgmma reads what they wrote would wait for all copies that they had started.
 //
 // A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step of rows g and g + 8 of its warp. The order along k is that
 // of dequantize_word, the same for both operands. A warp's rows are four rows next to each other, those 32 further, and so
@@ -38,9 +39,11 @@ struct WgmmaStreamConfig {
   static constexpr int kRows = kRowsValue, kTokens = kTokensValue, kSlots = kSlotsValue;
   static constexpr int kRowGroups = kRows / 64, kDepthGroups = 4 / kRowGroups, kTokenTiles = kTokens / 8;
   static_assert(kRowGroups * kDepthGroups == 4);
-  // Whether the last products of a step go on during the next one. Of others ptxas would put a wait behind every product.
-  static constexpr bool kInFlight = kDepthGroups > 1 && kTokens < 64;
-  static constexpr int kWarps = 16, kThreads = 32 * kWarps;
+  static constexpr int kStrips = 4 * kRowGroups;  // of 16 rows, one of a warp that multiplies
+  static constexpr int kWarps = 16, kExpanders = 7, kLoader = kWarps + kExpanders, kAllWarps = kLoader + 1;
+  static constexpr int kThreads = 32 * kAllWarps;
+  // A warp that multiplies has more registers than the launch gives where it needs them, 96 of 80; the others 48.
+  static constexpr bool kMovesRegisters = kTokens == 64;
 
   static constexpr int kStep = 128;
   static constexpr int kAtoms = kStep / (kVector<kFormat> * kScaleAtomColumns);  // of scales, a step
@@ -51,22 +54,25 @@ struct WgmmaStreamConfig {
   static constexpr int kSlotBytes = kSlotScales + kAtoms * 64;
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
 
-  // Activations: as many steps at once as there is room for; the copies of the next ones are under way.
-  static constexpr int kChunk = kTokens == 64 ? (kRows == 256 ? 5 : 6) : 256 / kTokens;
-  static constexpr int kRounds = kChunk / kDepthGroups;  // of a warpgroup, in a chunk
-  static_assert(kChunk % kDepthGroups == 0);
-  static constexpr int kProductBytes = kTokens * 32;
-  static constexpr int kOperands = kWarps * kWarpBytes;  // [step][product]
-  static constexpr int kStaging = kOperands + kChunk * kProducts * kProductBytes;
-  static constexpr int kAlpha = kStaging + kChunk * kTokenTiles * 640;
-  static constexpr int kSumStride = kRows + 4;  // floats
-  static_assert(kDepthGroups * kTokens * kSumStride * 4 <= kAlpha);
-  // Sums from the CTAs of the cluster, in blocks of 16 bytes a lane: nothing else, as they come while this CTA multiplies.
-  static constexpr int kSumsBarrier = kAlpha + 8, kSent = kAlpha + 16;
-  static constexpr int kTokenUnits = kRows / 4, kBlockBytes = 512;
-  static constexpr int kBlocks = kTokens * kTokenUnits / 32;
+  // Two rings of steps of activations: of codes and scales, 640 bytes a step and token tile, and of operands.
+  // The warps that multiply hold a step until the middle of their next one.
+  static constexpr int kRing = kTokens < 64 ? 8 : kRows == 128 ? 6 : 5, kCopyRing = kTokens < 64 ? 8 : 4;
+  static_assert(kRing % kDepthGroups == 0 && kRing >= 2 * kDepthGroups && kRing >= kCopyRing);
+  static constexpr int kProductBytes = kTokens * 32, kOperandBytes = kProducts * kProductBytes;  // [product]
+  static constexpr int kCopyBytes = kTokenTiles * 640;
+  static constexpr int kOperands = kWarps * kWarpBytes, kCopies = kOperands + kRing * kOperandBytes;
+  // Barriers: of the cluster's sums; of each step of the rings, that it is full and that it may be overwritten.
+  static constexpr int kSumsBarrier = kCopies + kCopyRing * kCopyBytes;
+  static constexpr int kCopiesFull = kSumsBarrier + 8, kCopiesEmpty = kCopiesFull + kCopyRing * 8;
+  static constexpr int kOperandsFull = kCopiesEmpty + kCopyRing * 8, kOperandsEmpty = kOperandsFull + kRing * 8;
+  // Sums are in blocks of 16 bytes a lane, of a strip and a token tile: a warp's, over its weights, for the warp of the
+  // same rows that adds them, and those that the CTAs of the cluster send. The latter are nowhere else, as they come while
+  // this CTA multiplies.
+  static constexpr int kBlockBytes = 512, kBlocks = kStrips * kTokenTiles;
+  static_assert(kDepthGroups == 1 || kTokenTiles * kBlockBytes <= kWarpBytes);
+  static constexpr int kSent = (kOperandsEmpty + kRing * 8 + 15) / 16 * 16;  // [own block][rank]
   static constexpr int shared_bytes(int slices) {
-    return kSent + (slices > 1 ? (kBlocks + slices - 1) / slices * slices * kBlockBytes : 0);
+    return kSent + (kBlocks + slices - 1) / slices * slices * kBlockBytes;
   }
   static constexpr int kMaxSlices = 8;
   static constexpr int kMaxSharedBytes = kSent + (kBlocks + kMaxSlices - 1) * kBlockBytes;
@@ -80,9 +86,9 @@ class StreamReader {
   static constexpr Format kFormat = Config::kFormat;
 
   // part: which 16 of the rows that have their scales in the same 64 bytes; 8 parts in a block of 128 rows.
-  __device__ __forceinline__ StreamReader(WgmmaStreamArgs const& args, uint32_t part, int step)
-      : left_(args.gemm.k - (step * Config::kStep + static_cast<int>(threadIdx.x % 4) * 32)) {
+  __device__ __forceinline__ void begin(WgmmaStreamArgs const& args, uint32_t part, int step) {
     uint32_t const lane = threadIdx.x % 32, g = lane / 4;
+    left_ = args.gemm.k - (step * Config::kStep + static_cast<int>(lane % 4) * 32);
     uint32_t const row = part / 8 * kScaleAtomRows + part % 8 * 4 + g % 4 + g / 4 * 32;
     uint64_t const stride = static_cast<uint64_t>(args.gemm.b_stride);
     uint32_t const offset = static_cast<uint32_t>(step) * (Config::kStep / 2) + lane % 4 * 16;
@@ -118,35 +124,51 @@ class StreamReader {
   uint8_t const* scales_;
 };
 
-// Copies codes and scales of steps [begin, end) of the activations, 512 + 128 bytes for each step and token tile; what a
-// thread copies it expands.
+// Copies of activations, by one warp, which has a turn in six of its scheduler's: few instructions, or all wait for it.
 template <class Config>
-__device__ __forceinline__ void copy_stream_tokens(WgmmaStreamArgs const& args, uint32_t staging, uint32_t first_token,
-                                                   int begin, int end) {
-  uint32_t const warp = threadIdx.x / 32, lane = threadIdx.x % 32, t = lane % 4;
-#pragma unroll 1
-  for (int i = static_cast<int>(warp); i < (end - begin) * Config::kTokenTiles; i += Config::kWarps) {
-    uint32_t const step = static_cast<uint32_t>(begin + i / Config::kTokenTiles);
-    uint32_t const token = first_token + static_cast<uint32_t>(i) % Config::kTokenTiles * 8 + lane / 4;
-    bool const valid = token < static_cast<uint32_t>(args.gemm.m) &&
-                       step * Config::kStep + t * 32 < static_cast<uint32_t>(args.gemm.k);
-    uint32_t const place = staging + static_cast<uint32_t>(i) * 640;
-    cp_async16(
-        place + lane * 16,
-        args.gemm.a_codes + token * static_cast<uint64_t>(args.gemm.a_stride) + (step * (Config::kStep / 2) + t * 16),
-        valid);
-    uint32_t const atom = step * Config::kAtoms + (Config::kAtoms == 2 ? t / 2 : 0);
-    cp_async4(place + 512 + lane * 4,
-              args.gemm.a_scales + token / kScaleAtomRows * static_cast<uint64_t>(args.scale_block) +
-                  (atom * kScaleAtomBytes + token % 32 * 16 + token % kScaleAtomRows / 32 * 4),
-              valid);
+class StreamTokens {
+ public:
+  __device__ __forceinline__ void begin(WgmmaStreamArgs const& args, uint32_t first_token, int step) {
+    uint32_t const lane = threadIdx.x % 32, t = lane % 4, token = first_token + lane / 4;
+    left_ = args.gemm.k - (step * Config::kStep + static_cast<int>(t) * 32);
+    stride_ = 8 * static_cast<uint64_t>(args.gemm.a_stride);
+    tokens_left_ = args.gemm.m - static_cast<int>(token);
+    codes_ = args.gemm.a_codes + token * static_cast<uint64_t>(args.gemm.a_stride) +
+             (static_cast<uint32_t>(step) * (Config::kStep / 2) + t * 16);
+    uint32_t const atom = static_cast<uint32_t>(step) * Config::kAtoms + (Config::kAtoms == 2 ? t / 2 : 0);
+    scales_ = args.gemm.a_scales + first_token / kScaleAtomRows * static_cast<uint64_t>(args.scale_block) +
+              (atom * kScaleAtomBytes + token % 32 * 16 + first_token % kScaleAtomRows / 32 * 4);
   }
-}
+
+  // Starts the copies of the next step, 512 + 128 bytes for each token tile.
+  __device__ __forceinline__ void start(uint32_t place) {
+    uint32_t const lane = threadIdx.x % 32;
+    int const tokens_left = left_ > 0 ? tokens_left_ : 0;
+    uint8_t const* codes = codes_;
+#pragma unroll
+    for (int tile = 0; tile < Config::kTokenTiles; ++tile) {
+      bool const valid = 8 * tile < tokens_left;
+      cp_async16(place + lane * 16 + tile * 640, codes, valid);
+      // Rows of a block that are 32 apart have their scales next to each other.
+      cp_async4(place + lane * 4 + (tile * 640 + 512), scales_ + (tile % 4 * 128 + tile / 4 * 4), valid);
+      codes += stride_;
+    }
+    codes_ += Config::kStep / 2;
+    scales_ += Config::kAtoms * kScaleAtomBytes;
+    left_ -= Config::kStep;
+  }
+
+ private:
+  int left_, tokens_left_;  // values and tokens from this thread's first one on
+  uint8_t const* codes_;
+  uint8_t const* scales_;
+  uint64_t stride_;  // of a token tile
+};
 
 // The scale bytes of a thread's 32 values of a row: two or one, which begin at `address`.
 template <class Config>
-__device__ __forceinline__ MmaOperand<Config::kFormat> stream_operand(uint32_t address) {
-  return MmaOperand<Config::kFormat>(Config::kAtoms == 2 ? shared_load2(address) : shared_load1(address));
+__device__ __forceinline__ uint32_t stream_scales(uint32_t address) {
+  return Config::kAtoms == 2 ? shared_load2(address) : shared_load1(address);
 }
 // Where they are among the words of a row: NVFP4 has one a half of the step.
 template <class Config>
@@ -155,48 +177,55 @@ __device__ __forceinline__ uint32_t stream_scale_place(uint32_t word_stride) {
   return Config::kAtoms == 2 ? t / 2 * word_stride + t % 2 * 2 : t;
 }
 
-// Makes operands of them: pieces as wgmma.cuh describes, [step][product][tile].
+// Makes operands of a step and token tile: pieces as wgmma.cuh describes, [product][tile]. copied: where the lane's codes are.
 template <class Config>
-__device__ __forceinline__ void expand_stream_tokens(uint32_t shared, uint32_t staging, int count) {
-  uint32_t const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int i = static_cast<int>(warp); i < count; i += Config::kWarps) {
-    uint32_t const step = static_cast<uint32_t>(i) / Config::kTokenTiles,
-                   tile = static_cast<uint32_t>(i) % Config::kTokenTiles;
-    uint32_t const place = staging + static_cast<uint32_t>(i) * 640;
-    uint32_t const piece =
-        shared + Config::kOperands + step * (Config::kProducts * Config::kProductBytes) + tile * 256 + lane * 4;
-    uint4 const codes = shared_load16(place + lane * 16);
-    uint32_t const words[4] = {codes.x, codes.y, codes.z, codes.w};
-    MmaOperand<Config::kFormat> const operand =
-        stream_operand<Config>(place + 512 + lane * 4 + stream_scale_place<Config>(0));
+__device__ __forceinline__ void expand_stream_tokens(uint4 const& codes, uint32_t scale_bytes, uint32_t piece) {
+  MmaOperand<Config::kFormat> const operand(scale_bytes);
+  uint32_t const words[4] = {codes.x, codes.y, codes.z, codes.w};
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      uint32_t pairs[4];
-      operand.dequantize(w, words[w], pairs);
+  for (int w = 0; w < 4; ++w) {
+    uint32_t pairs[4];
+    operand.dequantize(w, words[w], pairs);
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        shared_store4(piece + (2 * w + j / 2) * Config::kProductBytes + j % 2 * 128, pairs[j]);
-    }
+    for (int j = 0; j < 4; ++j) shared_store4(piece + (2 * w + j / 2) * Config::kProductBytes + j % 2 * 128, pairs[j]);
   }
 }
 
-// Sums += a step of weights * a step of activations. inside: whether this thread's values are within k. The second half of
-// the products may be in flight still.
+// Expander `expander` of kExpanders takes every kExpanders-th pair of a step and a token tile.
 template <class Config>
-__device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t operands, bool inside,
-                                                     float (&sums)[Config::kTokens / 2]) {
+__device__ __forceinline__ void expand_stream_steps(uint32_t shared, uint32_t expander, int steps) {
   uint32_t const lane = threadIdx.x % 32;
-  uint32_t const scales =
-      slot + Config::kSlotScales + lane / 4 % 4 * 16 + lane / 16 * 4 + stream_scale_place<Config>(64);
-  uint4 const first = shared_load16(slot + lane * 16), second = shared_load16(slot + lane * 16 + 512);
-  // Scales beyond k may be NaN; their codes are zero.
-  uint32_t bytes[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    bytes[h] = Config::kAtoms == 2 ? shared_load2(scales + h * 8) : shared_load1(scales + h * 8);
-    if (!inside) bytes[h] = 0;
+  // Through a shuffle, lest the compiler computes it again for each step.
+  uint32_t const scale_place = __shfl_sync(~0u, 512 + lane * 4 + stream_scale_place<Config>(0), lane);
+#pragma unroll 1
+  for (uint32_t i = expander; i < static_cast<uint32_t>(steps) * Config::kTokenTiles; i += Config::kExpanders) {
+    uint32_t const step = i / Config::kTokenTiles, tile = i % Config::kTokenTiles;
+    uint32_t const copy_slot = step % Config::kCopyRing, slot = step % Config::kRing;
+    uint32_t const copy = shared + Config::kCopies + copy_slot * Config::kCopyBytes + tile * 640;
+    uint32_t const copy_barriers = shared + copy_slot * 8, barriers = shared + slot * 8;
+    mbarrier_wait(copy_barriers + Config::kCopiesFull, step / Config::kCopyRing % 2);
+    uint4 const codes = shared_load16(copy + lane * 16);
+    uint32_t const scales = stream_scales<Config>(copy + scale_place);
+    // Before the copies are given back: so no expander comes to a step that has this place again while another waits for it,
+    // and parities are of the phases that they are meant for.
+    mbarrier_wait(barriers + Config::kOperandsEmpty, step / Config::kRing % 2 ^ 1);
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(copy_barriers + Config::kCopiesEmpty);
+    expand_stream_tokens<Config>(codes, scales,
+                                 shared + Config::kOperands + slot * Config::kOperandBytes + tile * 256 + lane * 4);
+    fence_async_shared();
+    __syncwarp();
+    if (lane == 0) mbarrier_arrive(barriers + Config::kOperandsFull);
   }
+}
+
+// Sums += a step of weights * a step of activations. codes, bytes: of this thread's two rows, zero beyond k. before(): what is
+// to be done before the first product; between(): when the products of earlier steps have ended. Products of the second
+// half are in flight at the end.
+template <class Config, class Before, class Between>
+__device__ __forceinline__ void multiply_stream_step(uint4 const (&codes)[2], uint32_t const (&bytes)[2],
+                                                     uint32_t descriptor, Before const& before, Between const& between,
+                                                     float (&sums)[Config::kTokens / 2]) {
   constexpr bool kTwoSteps = Config::kFormat == Format::kMxfp4;
   constexpr uint32_t kOneProduct = Mxfp4TwoStepOperand::kOneProduct;
   bool const two_steps = kTwoSteps && __any_sync(~0u, max(bytes[0], bytes[1]) > kOneProduct);
@@ -208,10 +237,8 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
     }
   };
   auto const upper = operand(bytes[0]), lower = operand(bytes[1]);
-  uint32_t const words[2][4] = {{first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w}};
-  uint32_t const descriptor = wgmma_descriptor_pieces(operands);
-  // Before the fence, lest the compiler moves the sums to the registers of the products behind it.
-  if constexpr (!Config::kInFlight) wgmma_pin(sums);
+  uint32_t const words[2][4] = {{codes[0].x, codes[0].y, codes[0].z, codes[0].w},
+                                {codes[1].x, codes[1].y, codes[1].z, codes[1].w}};
 #pragma unroll
   for (int pair = 0; pair < 2; ++pair) {
     uint32_t a[4][4];
@@ -237,6 +264,7 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
         for (int i = 0; i < 16; ++i) (i % 2 == 0 ? upper : lower).finish(a[i / 4][i % 4]);
       }
     }
+    if (pair == 0) before();
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -248,147 +276,190 @@ __device__ __forceinline__ void multiply_stream_step(uint32_t slot, uint32_t ope
       }
     }
     wgmma_commit();
-    if (pair == 0 || Config::kInFlight) wgmma_wait<1>();
-  }
-  if constexpr (!Config::kInFlight) {
-    wgmma_wait<0>();
-    wgmma_pin(sums);
+    wgmma_wait<1>();
+    if (pair == 0) between();
   }
 }
 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(WgmmaStreamArgs const args) {
   extern __shared__ __align__(128) uint8_t shared_memory[];
+  constexpr int kRing = Config::kRing;
   pdl_launch_dependents();
   pdl_wait();
-  uint32_t const shared = shared_address(shared_memory);
-  uint32_t const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  uint32_t const shared = shared_address(shared_memory), lane = threadIdx.x % 32;
+  uint32_t const warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // so the compiler knows that it is a warp's
   uint32_t const group = warp / 4, row_group = group % Config::kRowGroups, depth_group = group / Config::kRowGroups;
   uint32_t const slices = gridDim.x, rank = blockIdx.x, tile = blockIdx.y;
   uint32_t const first_token = blockIdx.z * Config::kTokens;
   int const first = min(static_cast<int>(rank) * args.slice_steps, args.steps);
   int const last = min(first + args.slice_steps, args.steps);
-  int step = first + static_cast<int>(depth_group);
-  uint32_t const slots = shared + warp * Config::kWarpBytes;
+  uint32_t const token_tiles =
+      (min(static_cast<uint32_t>(args.gemm.m) - first_token, uint32_t{Config::kTokens}) + 7) / 8;
+  uint32_t const blocks = Config::kStrips * token_tiles;  // of sums; this CTA adds every slices-th
+  uint32_t const sums_barrier = shared + Config::kSumsBarrier;
 
-  uint32_t part = (tile * Config::kRowGroups + row_group) * 4 + warp % 4;
-  if (part / 8 * kScaleAtomRows >= static_cast<uint32_t>(args.gemm.n)) part = 0;  // not stored
-  StreamReader<Config> reader(args, part, step);
+  // Memory answers late at first, as all multiprocessors ask at once: what is needed first is asked for before all else.
+  StreamTokens<Config> tokens;
+  uint32_t const slots = shared + warp * Config::kWarpBytes;
+  int step = first + static_cast<int>(depth_group);
+  if (warp == Config::kLoader) {
+    tokens.begin(args, first_token, first);
+    if (first < last) tokens.start(shared + Config::kCopies);
+  } else if (warp >= Config::kWarps && lane == 0) {
 #pragma unroll 1
-  for (int i = 0; i < Config::kSlots; ++i) {
-    if (step + i * Config::kDepthGroups < last) reader.start(slots + i * Config::kSlotBytes);
-    if (i == 0) {
-      copy_stream_tokens<Config>(args, shared + Config::kStaging, first_token, first,
-                                 min(first + Config::kChunk, last));
-      if (threadIdx.x == 0 && args.gemm.alpha != nullptr) cp_async4(shared + Config::kAlpha, args.gemm.alpha, true);
+    for (uint32_t i = warp - Config::kWarps; i < kRing; i += Config::kExpanders) {
+      uint32_t const barriers = shared + i * 8;
+      if (i < Config::kCopyRing) {
+        mbarrier_init(barriers + Config::kCopiesFull, 32);
+        mbarrier_init(barriers + Config::kCopiesEmpty, Config::kTokenTiles);
+      }
+      mbarrier_init(barriers + Config::kOperandsFull, Config::kTokenTiles);
+      mbarrier_init(barriers + Config::kOperandsEmpty, Config::kStrips);
     }
+    bool const sums = warp == Config::kWarps && slices > 1;
+    if (sums) mbarrier_init(sums_barrier, 1);
+    mbarrier_init_release();
+    if (sums)
+      mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
+  }
+  StreamReader<Config> reader;
+  if (warp < Config::kWarps) {
+    uint32_t part = tile * Config::kStrips + row_group * 4 + warp % 4;
+    if (part / 8 * kScaleAtomRows >= static_cast<uint32_t>(args.gemm.n)) part = 0;  // not stored
+    reader.begin(args, part, step);
+    if (step < last) reader.start(slots);
     cp_async_commit();
   }
+  __syncthreads();
+  cluster_arrive();
 
-  // Blocks of sums (below), and those that this CTA adds for its cluster.
-  uint32_t const tokens = min(static_cast<uint32_t>(args.gemm.m) - first_token, uint32_t{Config::kTokens});
-  uint32_t const blocks = (tokens * Config::kTokenUnits + 31) / 32, sums_barrier = shared + Config::kSumsBarrier;
-  if (slices > 1) {
-    if (threadIdx.x == 0) {
-      mbarrier_init(sums_barrier, 1);
-      mbarrier_init_release();
-      mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
-    }
-    cluster_arrive();
-  }
-
-  float sums[Config::kTokens / 2] = {};
-  uint32_t slot = 0;  // offset
-#pragma unroll 1
-  for (int begin = first; begin < last; begin += Config::kChunk) {
-    int const end = min(begin + Config::kChunk, last);
-    if (begin == first) {
-      cp_async_wait<Config::kSlots - 1>();
+  if (warp >= Config::kWarps) {
+    if constexpr (Config::kMovesRegisters) release_registers<48>();
+    if (warp < Config::kLoader) {
+      expand_stream_steps<Config>(shared, warp - Config::kWarps, last - first);
     } else {
-      cp_async_wait<(Config::kRounds < Config::kSlots ? Config::kRounds : Config::kSlots) - 1>();
-      __syncthreads();  // the previous chunk's readers
-    }
-    expand_stream_tokens<Config>(shared, shared + Config::kStaging, (end - begin) * Config::kTokenTiles);
-    fence_async_shared();
-    __syncthreads();
-    copy_stream_tokens<Config>(args, shared + Config::kStaging, first_token, end, min(end + Config::kChunk, last));
+      uint32_t slot = 0, parity = 1;
 #pragma unroll 1
-    for (; step < end; step += Config::kDepthGroups) {
-      cp_async_wait<Config::kSlots - 1>();
-      __syncwarp();
-      uint32_t const operands = shared + Config::kOperands +
-                                static_cast<uint32_t>(step - begin) * (Config::kProducts * Config::kProductBytes);
-      multiply_stream_step<Config>(slots + slot, operands,
-                                   step * Config::kStep + static_cast<int>(lane % 4) * 32 < args.gemm.k, sums);
-      __syncwarp();
-      if (step + Config::kSlots * Config::kDepthGroups < last) reader.start(slots + slot);
-      cp_async_commit();
-      slot = slot == (Config::kSlots - 1) * Config::kSlotBytes ? 0 : slot + Config::kSlotBytes;
+      for (int i = first; i < last; ++i) {
+        if (i > first) {
+          mbarrier_wait(shared + Config::kCopiesEmpty + slot * 8, parity);
+          tokens.start(shared + Config::kCopies + slot * Config::kCopyBytes);
+        }
+        cp_async_arrive(shared + Config::kCopiesFull + slot * 8);
+        if (++slot == Config::kCopyRing) slot = 0, parity ^= 1;
+      }
     }
-    wgmma_wait<0>();
-    wgmma_pin(sums);
+    cluster_wait();
+    return;
   }
+  float const scale = args.gemm.alpha != nullptr ? *args.gemm.alpha : 1.0f;
+#pragma unroll 1
+  for (int i = 1; i < Config::kSlots; ++i) {
+    if (step + i * Config::kDepthGroups < last) reader.start(slots + i * Config::kSlotBytes);
+    cp_async_commit();
+  }
+  if constexpr (Config::kMovesRegisters) claim_registers<96>();
+  float sums[Config::kTokens / 2] = {};
+  uint32_t const scales =
+      __shfl_sync(~0u, Config::kSlotScales + lane / 4 % 4 * 16 + lane / 16 * 4 + stream_scale_place<Config>(64), lane);
+  uint32_t const operands = __shfl_sync(~0u, wgmma_descriptor_pieces(shared + Config::kOperands), 0);
+  uint32_t slot = 0, ring = depth_group, parity = 0, used = kRing;  // slot: offset; used: of the ring, before
+#pragma unroll 1
+  for (; step < last; step += Config::kDepthGroups) {
+    cp_async_wait<Config::kSlots - 1>();
+    __syncwarp();
+    uint32_t const place = slots + slot;
+    uint4 const codes[2] = {shared_load16(place + lane * 16), shared_load16(place + lane * 16 + 512)};
+    // Scales beyond k may be NaN; their codes are zero.
+    bool const inside = step * Config::kStep + static_cast<int>(lane % 4) * 32 < args.gemm.k;
+    uint32_t bytes[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      bytes[h] = stream_scales<Config>(place + scales + h * 8);
+      if (!inside) bytes[h] = 0;
+    }
+    __syncwarp();
+    if (step + Config::kSlots * Config::kDepthGroups < last) reader.start(place);
+    cp_async_commit();
+    auto const wait_operands = [&] { mbarrier_wait(shared + Config::kOperandsFull + ring * 8, parity); };
+    auto const release_operands = [&] {
+      if (used < kRing && lane == 0) mbarrier_arrive(shared + Config::kOperandsEmpty + used * 8);
+    };
+    multiply_stream_step<Config>(codes, bytes, operands + ring * (Config::kOperandBytes / 16), wait_operands,
+                                 release_operands, sums);
+    used = ring;
+    ring += Config::kDepthGroups;
+    if (ring >= kRing) ring -= kRing, parity ^= 1;
+    slot = slot == (Config::kSlots - 1) * Config::kSlotBytes ? 0 : slot + Config::kSlotBytes;
+  }
+  wgmma_wait<0>();
+  wgmma_pin(sums);
   cp_async_wait<0>();
-  __syncthreads();
 
-  // Sums [depth group][token][row in the order of columns].
-  constexpr uint32_t kBlockGroups = Config::kRowGroups < 2 ? 1 : 2;  // row groups of a row block
-  constexpr uint32_t kUnit = 16 * kBlockGroups;  // rows that are 32 apart in the matrix are as far apart here
-  {
-    uint32_t const row = row_group / kBlockGroups * kScaleAtomRows + lane / 16 * kUnit + row_group % kBlockGroups * 16 +
-                         warp % 4 * 4 + lane / 4 % 4;
-    uint32_t const own = shared + ((depth_group * Config::kTokens + lane % 4 * 2) * Config::kSumStride + row) * 4;
+  __syncwarp();
+  uint32_t const own = shared + lane * 16;
+  if constexpr (Config::kDepthGroups > 1) {
+    if (depth_group > 0) {
 #pragma unroll
-    for (int i = 0; i < Config::kTokens / 2; ++i)
-      shared_store4(own + ((i / 4 * 8 + i % 2) * Config::kSumStride + i / 2 % 2 * (2 * kUnit)) * 4,
-                    float_bits(sums[i]));
+      for (int i = 0; i < Config::kTokenTiles; ++i) {
+        shared_store16(own + warp * Config::kWarpBytes + i * Config::kBlockBytes, float_bits(sums[4 * i]),
+                       float_bits(sums[4 * i + 1]), float_bits(sums[4 * i + 2]), float_bits(sums[4 * i + 3]));
+      }
+    }
+    barrier_sync<32 * Config::kWarps>(1);
   }
-  __syncthreads();
-  float const scale = args.gemm.alpha != nullptr ? bits_float(shared_load4(shared + Config::kAlpha)) : 1.0f;
-  // A unit is four results of a row of D, a block 32 units, whose sums one CTA of the cluster adds, always in one order.
-  auto const own_sums = [&](uint32_t unit, float (&x)[4]) {
-    uint32_t const token = unit / Config::kTokenUnits, row = unit % Config::kTokenUnits * 4;
-    uint32_t const place = shared + (token * Config::kSumStride + row) * 4;
+  cluster_wait();  // all have begun
+  uint32_t const sent = own + Config::kSent;
+  if (warp < Config::kStrips) {
+    uint32_t const block = warp * token_tiles;
+    uint32_t local = block / slices, owner = block - local * slices;
 #pragma unroll
-    for (int i = 0; i < Config::kDepthGroups; ++i) {
-      uint4 const v = shared_load16(place + i * (Config::kTokens * Config::kSumStride * 4));
-      x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
-    }
-  };
-  uint32_t const sent = shared + Config::kSent + lane * 16;  // [own block][rank]
-  if (slices > 1) {
-    cluster_wait();  // all have begun
-#pragma unroll 1
-    for (uint32_t block = warp; block < blocks; block += Config::kWarps) {
-      float x[4] = {};
-      own_sums(block * 32 + lane, x);
-      uint32_t const local = block / slices, owner = block % slices;
-      cluster_store16_async(cluster_address(sent + (local * slices + rank) * Config::kBlockBytes, owner), x,
-                            cluster_address(sums_barrier, owner));
-    }
-  }
-  uint32_t address = sent + warp * slices * Config::kBlockBytes;
-#pragma unroll 1
-  for (uint32_t block = warp * slices + rank; block < blocks; block += Config::kWarps * slices) {
-    uint32_t const unit = block * 32 + lane, row = unit % Config::kTokenUnits * 4;
-    uint32_t const row_block =
-        Config::kRowGroups == 1 ? tile / 2 * kScaleAtomRows + tile % 2 * 16 : tile * Config::kRows;
-    uint32_t const column =
-        row_block + row / kScaleAtomRows * kScaleAtomRows + row % kScaleAtomRows / kUnit * 32 + row % kUnit;
-    uint32_t const d_row = first_token + unit / Config::kTokenUnits;
-    float x[4] = {};
-    if (slices > 1) {
-      // So a CTA that gets sums is there when they come.
-      mbarrier_wait(sums_barrier, 0);
-#pragma unroll 1
-      for (uint32_t slice = 0; slice < slices; ++slice) {
-        uint4 const v = shared_load16(address + slice * Config::kBlockBytes);
+    for (int i = 0; i < Config::kTokenTiles; ++i) {
+      if (i >= token_tiles) break;
+      float x[4] = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]};
+#pragma unroll
+      for (int d = 1; d < Config::kDepthGroups; ++d) {
+        uint4 const v =
+            shared_load16(own + (d * Config::kStrips + warp) * Config::kWarpBytes + i * Config::kBlockBytes);
         x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
       }
-      address += Config::kWarps * slices * Config::kBlockBytes;
-    } else {
-      own_sums(unit, x);
+      uint32_t const place = sent + (local * slices + rank) * Config::kBlockBytes;
+      if (slices > 1) {
+        cluster_store16_async(cluster_address(place, owner), x, cluster_address(sums_barrier, owner));
+      } else {  // such a store is no instruction without a cluster
+        shared_store16(place, float_bits(x[0]), float_bits(x[1]), float_bits(x[2]), float_bits(x[3]));
+      }
+      if (++owner == slices) owner = 0, ++local;
     }
+  }
+  if (slices == 1) barrier_sync<32 * Config::kWarps>(1);
+  // A unit is four results of a row of D. The lanes with four neighbouring columns change what they have into units.
+  uint32_t const low = lane / 4 % 2, high = lane / 8 % 2;
+#pragma unroll 1
+  for (uint32_t local = warp;; local += Config::kWarps) {
+    uint32_t const block = local * slices + rank;
+    if (block >= blocks) break;  // a CTA that gets sums waits for them, so that it is there when they come
+    uint32_t const strip = block / token_tiles, place = tile * Config::kStrips + strip;
+    uint32_t const column = place / 8 * kScaleAtomRows + place % 8 * 4 + lane / 16 * 32 + high * 64;
+    uint32_t const d_row = first_token + (block - strip * token_tiles) * 8 + lane % 4 * 2 + low;
+    float x[4] = {};
+    if (slices > 1) mbarrier_wait(sums_barrier, 0);
+    uint32_t address = sent + local * slices * Config::kBlockBytes;
+#pragma unroll 1
+    for (uint32_t slice = 0; slice < slices; ++slice) {
+      uint4 const v = shared_load16(address);
+      x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
+      address += Config::kBlockBytes;
+    }
+    auto const exchange = [&](float& a, float& b, bool second, int lanes) {
+      float const other = __shfl_xor_sync(~0u, second ? a : b, lanes);
+      (second ? a : b) = other;
+    };
+    exchange(x[0], x[1], low != 0, 4);
+    exchange(x[2], x[3], low != 0, 4);
+    exchange(x[0], x[2], high != 0, 8);
+    exchange(x[1], x[3], high != 0, 8);
     if (d_row >= static_cast<uint32_t>(args.gemm.m) || column >= static_cast<uint32_t>(args.gemm.n)) continue;
 #pragma unroll
     for (uint32_t c = 0; c < 4; ++c) {
