@@ -107,7 +107,7 @@ MUTATIONS = (
     Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
              MMA_SYNC, ".", "sm90a"),
     Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
-    Mutation("W4A4, few rows: no fence before asynchronous reads", "wgmma_stream", FENCE, ";", STREAM, "fence", "sm90a"),
+    Mutation("W4A4, few rows: no fence before products", "wgmma_stream", FENCE, ";", STREAM, "fence", "sm90a"),
     Mutation("W4A4, few rows: no wait for mbarriers", "wgmma_stream", TRY_WAIT, TRUE, STREAM, ".", "sm90a"),
     Mutation("W4A4, few rows: no wait for copies of weights", "wgmma_stream", r"cp\.async\.wait_group\s*\d+;", ";",
              STREAM, ".", "sm90a"),
