@@ -58,6 +58,7 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
   args.schedule = fp4aot::schedule_tiles(m, n, k, kTokens, cut, sms);
+  args.divisors = fp4aot::TileDivisors(args.schedule, kTokens);
   args.partials = workspace.partials();
   args.counters = workspace.counters();
   args.staged = dtype != FP4AOT_FP32 && reinterpret_cast<uintptr_t>(args.d) % 16 == 0 && args.d_stride % 8 == 0;

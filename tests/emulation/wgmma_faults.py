@@ -60,6 +60,20 @@ WGMMA_FAULTS = (
         "mbarrier underflow|mismatch at",
     ),
     Fault(
+        "first activations of half of the rows",
+        "wgmma",
+        "row += rows",
+        "row += Config::kTokens",
+        "deadlock",
+    ),
+    Fault(
+        "first steps copied again",
+        "wgmma",
+        "raw.advance(min(kFirstSteps, work.segment.end - work.segment.begin));",
+        ";",
+        "mismatch at|mbarrier underflow|deadlock",
+    ),
+    Fault(
         "activations for one CTA of two",
         "wgmma",
         "3u << 2 * slice_rank(args.schedule)",
@@ -69,7 +83,7 @@ WGMMA_FAULTS = (
     Fault(
         "a CTA ends before the other",
         "wgmma",
-        "cluster_sync();  // the other CTA's copies and arrivals come here until it is done",
+        "cluster_wait();  // the other CTA's copies and arrivals come here until it is done",
         ";",
         "of a CTA that has ended",
     ),
@@ -99,7 +113,7 @@ WGMMA_FAULTS = (
         "wgmma",
         "mbarrier_wait(map.exchange_full(half), 0);",
         ";",
-        "mismatch at|copies in flight",
+        "mismatch at|copies in flight|of a CTA that has ended",
         program="wgmma_w4a16",
     ),
     Fault(

@@ -95,6 +95,7 @@ void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int3
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
   args.schedule = fp4aot::schedule_tiles(m, n, values, kTokens, sharing, sms);
+  args.divisors = fp4aot::TileDivisors(args.schedule, kTokens);
   args.partials = workspace.partials();
   args.counters = workspace.counters();
   args.weight_shift = shift;

@@ -31,7 +31,7 @@ constexpr int kW4a16WgmmaBefore = 1340;   // a kernel before it, that clears cou
 constexpr int kW4a16WgmmaPart = 380;      // adding a part of 64 rows of activations
 constexpr int kW4a16WgmmaMissing = 98;    // of 64 rows that a copy of a step's activations does not find
 constexpr int kW4a16WgmmaExchange = 200;  // of a tile whose steps two CTAs share, besides for each row of activations
-constexpr int kW4a16WgmmaExchangeRow = 4;
+constexpr int kW4a16WgmmaExchangeRow = 8;
 constexpr int kW4a16WgmmaRefill = 2000;  // filling the pipeline for a further wave of such tiles, each a launch of CTAs
 constexpr int kW4a16WgmmaSplit = 900;    // values split in a nanosecond: an estimate, not measured
 

@@ -13,6 +13,23 @@ namespace fp4aot {
 constexpr int kWgmmaRows = 128;  // weight rows of a CTA's tile
 constexpr int kWgmmaStep = 128;  // values along k
 
+// Divides by a number that the host knows, without the machine's dozens of instructions. For 0 <= x < 2^31.
+struct Divisor {
+  int32_t value;
+  uint32_t multiplier;
+  int32_t shift;
+
+  Divisor() = default;
+  // of > 0. With 2^(s - 1) < of <= 2^s the error of the multiplier 2^(31 + s) / of, rounded up, is less than 2^s / 2^31 of x.
+  explicit Divisor(int32_t of) : value(of), multiplier(0), shift(31) {
+    while ((int64_t{1} << (shift - 31)) < of) ++shift;
+    multiplier = static_cast<uint32_t>((uint64_t{1} << shift) / static_cast<uint32_t>(of) + 1);
+  }
+  FP4AOT_HOST_DEVICE int32_t operator()(int32_t x) const {
+    return static_cast<int32_t>((uint64_t{static_cast<uint32_t>(x)} * multiplier) >> shift);
+  }
+};
+
 // Tiles below `whole` are taken in turn, one cluster each; the steps of the others are cut into ranges of equal length, one
 // for each cluster, so that no cluster idles while the last tiles are computed.
 struct TileSchedule {
@@ -66,6 +83,22 @@ constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int token
   s.longer = shared % s.clusters;
   return s;
 }
+
+// Tiles are in groups of so many rows of tiles, column by column: the CTAs that run together share weights and activations.
+constexpr int tile_group(int tokens) { return 2048 / tokens; }
+
+// What positions of tiles are divided by.
+struct TileDivisors {
+  Divisor steps;
+  Divisor group_tiles;  // of a whole group
+  Divisor last_height;  // rows of tiles of the last group
+
+  TileDivisors() = default;
+  TileDivisors(TileSchedule const& s, int tokens)
+      : steps(s.steps),
+        group_tiles(tile_group(tokens) * s.n_tiles),
+        last_height((s.m_tiles - 1) % tile_group(tokens) + 1) {}
+};
 
 // Who shares a tile: none but a pair its activations, clusters cut it along k (schedule_tiles), the CTAs of a cluster do.
 enum class TileSharing { kNone, kCut, kSplit };

@@ -49,28 +49,29 @@ struct Segment {
 // A CTA's segments: first its cluster's whole tiles, or its slice of them, then the cluster's range of the shared steps.
 class Segments {
  public:
-  __device__ __forceinline__ explicit Segments(TileSchedule const& schedule)
-      : schedule_(schedule),
-        tile_(cluster_index(schedule)),
-        step_(schedule.range_begin(tile_)),
-        end_(schedule.range_begin(tile_ + 1)) {}
+  __device__ __forceinline__ explicit Segments(WgmmaGemmArgs const& args)
+      : args_(args),
+        tile_(cluster_index(args.schedule)),
+        step_(args.schedule.range_begin(tile_)),
+        end_(args.schedule.range_begin(tile_ + 1)) {}
 
   __device__ __forceinline__ bool next(Segment& segment) {
-    if (tile_ < schedule_.whole) {
-      int const slice = slice_rank(schedule_);
-      segment = {tile_, schedule_.slice_begin(slice), schedule_.slice_begin(slice + 1)};
-      tile_ += schedule_.clusters;
+    TileSchedule const& schedule = args_.schedule;
+    if (tile_ < schedule.whole) {
+      int const slice = slice_rank(schedule);
+      segment = {tile_, schedule.slice_begin(slice), schedule.slice_begin(slice + 1)};
+      tile_ += schedule.clusters;
       return true;
     }
     if (step_ >= end_) return false;
-    int const tile = step_ / schedule_.steps, tile_step = tile * schedule_.steps;
-    segment = {schedule_.whole + tile, step_ - tile_step, min(end_ - tile_step, schedule_.steps)};
+    int const tile = args_.divisors.steps(step_), tile_step = tile * schedule.steps;
+    segment = {schedule.whole + tile, step_ - tile_step, min(end_ - tile_step, schedule.steps)};
     step_ = tile_step + segment.end;
     return true;
   }
 
  private:
-  TileSchedule const& schedule_;
+  WgmmaGemmArgs const& args_;
   int tile_, step_, end_;
 };
 
@@ -78,19 +79,34 @@ struct TilePosition {
   int m0, n0;
 };
 
-// Tiles in groups of kGroup rows of tiles, column by column: the CTAs that run together share weights and activations.
 template <class Config>
 __device__ __forceinline__ TilePosition tile_position(WgmmaGemmArgs const& args, int tile) {
-  constexpr int kGroup = 2048 / Config::kTokens;
-  int const group_tiles = kGroup * args.schedule.n_tiles;
-  int const group = tile / group_tiles;
-  int const within = tile - group * group_tiles;
-  int const height = min(kGroup, args.schedule.m_tiles - group * kGroup);
-  int const column = within / height;
+  constexpr int kGroup = tile_group(Config::kTokens);
+  TileDivisors const& by = args.divisors;
+  int const group = by.group_tiles(tile), first_row = group * kGroup;
+  int const within = tile - group * by.group_tiles.value;
+  bool const whole = first_row + kGroup <= args.schedule.m_tiles;
+  int const height = whole ? kGroup : by.last_height.value;
+  int const column = whole ? within / kGroup : by.last_height(within);
   int const rank = pair_rank(args.schedule);
-  return {(group * kGroup + within - column * height) * Config::kTokens,
+  return {(first_row + within - column * height) * Config::kTokens,
           (column * args.schedule.pair + rank) * Config::kRows};
 }
+
+// Where a CTA is in its work. A tile's position is known before its products: the divisions take long.
+template <class Config>
+struct Work {
+  Segments segments;
+  Segment segment;
+  TilePosition tile;
+  bool more;  // whether there is a segment
+
+  __device__ __forceinline__ explicit Work(WgmmaGemmArgs const& args) : segments(args) { next(args); }
+  __device__ __forceinline__ void next(WgmmaGemmArgs const& args) {
+    more = segments.next(segment);
+    if (more) tile = tile_position<Config>(args, segment.tile);
+  }
+};
 
 // Shared addresses.
 template <class Config>
@@ -131,20 +147,88 @@ struct SharedMap {
 
 // Producer ------------------------------------------------------------------------------------------------------
 
+template <class Config>
+__device__ __forceinline__ void copy_weights(WgmmaGemmArgs const& args, SharedMap<Config> map, uint32_t slot, int step,
+                                             int n0) {
+  uint32_t const full = map.weight_full(slot);
+  mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
+  Config::Weights::load_step(args, step, n0, map, slot, full);
+}
+
+// Producers do not fill their rings at once: all CTAs start together, and what none needs yet would come between what all
+// wait for. They copy so many steps, and more when the first has come.
+constexpr int kFirstSteps = 2;
+
+// The first copies: before the cluster's barrier, so that only a CTA's own barriers count and it copies all of its
+// activations itself. Code that runs once waits for its own instructions and arguments, so this comes first of all and is
+// short: between two threads.
+template <class Config>
+__device__ __forceinline__ void start_weights(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  Config::Weights::prefetch_maps(args);
+#pragma unroll
+  for (int i = 0; i < Config::kWeightStages; ++i) {
+    mbarrier_init(map.weight_full(i), 1);
+    mbarrier_init(map.weight_empty(i), 4 * Config::kHalves);
+  }
+  mbarrier_init_fence();
+  Work<Config> const work(args);
+  if (!work.more) return;
+  int const first = work.segment.begin, end = work.segment.end;
+  if (args.pdl) {  // to L2, before the kernels before this one are known to have ended: no value is used
+#pragma unroll 1
+    for (int step = first; step < min(first + Config::kWeightStages, end); ++step)
+      Config::Weights::prefetch_step(args, step, work.tile.n0);
+  }
+  pdl_wait();
+#pragma unroll 1
+  for (int i = 0; i < min(kFirstSteps, end - first); ++i) copy_weights<Config>(args, map, i, first + i, work.tile.n0);
+}
+
+template <class Config>
+__device__ __forceinline__ void start_units(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  tma_prefetch_map(&args.a_map);
+#pragma unroll
+  for (int i = 0; i < Config::kUnits; ++i) {
+    mbarrier_init(map.unit_full(i), 1);
+    mbarrier_init(map.unit_empty(i), 4 * Config::kHalves * args.schedule.pair);
+  }
+#pragma unroll
+  for (int half = 0; half < Config::kHalves; ++half) {
+    mbarrier_init(map.exchange_full(half), 1);
+    if (args.schedule.split > 1) mbarrier_arrive_expect(map.exchange_full(half), Config::kStagingBytes);
+  }
+  mbarrier_init_fence();
+  Work<Config> const work(args);
+  if (!work.more) return;
+  pdl_wait();
+  int const first = work.segment.begin, rows = Config::kTokens / args.schedule.pair;  // rows: of a copy
+#pragma unroll 1
+  for (int unit = 0; unit < 2 * min(kFirstSteps, work.segment.end - first); ++unit) {
+    uint32_t const full = map.unit_full(unit);
+    mbarrier_arrive_expect(full, Config::kUnitBytes);
+#pragma unroll 1
+    for (int row = 0; row < Config::kTokens; row += rows) {
+      tma_load_2d(map.unit(unit) + row * 128, &args.a_map, first * Config::kStepValues + unit * 64, work.tile.m0 + row,
+                  full);
+    }
+  }
+}
+
 // Weights. One thread.
 template <class Config>
 __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, SharedMap<Config> map) {
-  Segments segments(args.schedule);
+  Work<Config> work(args);
   RingPosition<Config::kWeightStages> raw{};
-  Segment segment;
-  while (segments.next(segment)) {
-    int const n0 = tile_position<Config>(args, segment.tile).n0;
+  int first = work.segment.begin + kFirstSteps;
+  if (work.more) {
+    raw.advance(min(kFirstSteps, work.segment.end - work.segment.begin));
+    mbarrier_wait_patiently(map.weight_full(0), 0);
+  }
+  for (; work.more; work.next(args), first = work.segment.begin) {
 #pragma unroll 1
-    for (int step = segment.begin; step < segment.end; ++step) {
+    for (int step = first; step < work.segment.end; ++step) {
       mbarrier_wait_patiently(map.weight_empty(raw.slot), raw.parity ^ 1);
-      uint32_t const full = map.weight_full(raw.slot);
-      mbarrier_arrive_expect(full, Config::kWeightBytes + Config::kWeightScaleBytes);
-      Config::Weights::load_step(args, step, n0, map, raw.slot, full);
+      copy_weights<Config>(args, map, raw.slot, step, work.tile.n0);
       raw.advance();
     }
   }
@@ -153,16 +237,19 @@ __device__ __forceinline__ void produce_weights(WgmmaGemmArgs const& args, Share
 // Activations: unit `half` of every step. One thread: starting a copy takes long enough that one for all would be late.
 template <class Config>
 __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedMap<Config> map, int half) {
-  Segments segments(args.schedule);
+  Work<Config> work(args);
   RingPosition<Config::kUnits> ring{};
   ring.advance(half);
-  int const rank = pair_rank(args.schedule);
-  int const first_token = rank * (Config::kTokens / 2);
-  Segment segment;
-  while (segments.next(segment)) {
-    int const m0 = tile_position<Config>(args, segment.tile).m0;
+  int const rank = pair_rank(args.schedule), first_token = rank * (Config::kTokens / 2);
+  int first = work.segment.begin + kFirstSteps;
+  if (work.more) {
+    ring.advance(2 * min(kFirstSteps, work.segment.end - work.segment.begin));
+    mbarrier_wait_patiently(map.unit_full(half), 0);
+  }
+  for (; work.more; work.next(args), first = work.segment.begin) {
+    int const m0 = work.tile.m0;
 #pragma unroll 1
-    for (int step = segment.begin; step < segment.end; ++step) {
+    for (int step = first; step < work.segment.end; ++step) {
       mbarrier_wait_patiently(map.unit_empty(ring.slot), ring.parity ^ 1);  // both CTAs' consumers have left the slot
       uint32_t const full = map.unit_full(ring.slot);
       mbarrier_arrive_expect(full, Config::kUnitBytes);
@@ -176,19 +263,6 @@ __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedM
       }
       ring.advance(2);
     }
-  }
-}
-
-// Weights of the first steps to L2, before the kernels before this one are known to have ended: no value is used. One thread.
-template <class Config>
-__device__ __forceinline__ void prefetch_weights(WgmmaGemmArgs const& args) {
-  Segments segments(args.schedule);
-  Segment segment;
-  if (!segments.next(segment)) return;
-  TilePosition const tile = tile_position<Config>(args, segment.tile);
-#pragma unroll 1
-  for (int step = segment.begin; step < min(segment.end, segment.begin + Config::kWeightStages); ++step) {
-    Config::Weights::prefetch_step(args, step, tile.n0);
   }
 }
 
@@ -507,21 +581,25 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
   });
 }
 
+// Arrives at the cluster's last barrier when the other CTAs' barriers need nothing more from this thread.
 template <class Config>
 __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  Work<Config> work(args);
   ConsumerRings<Config> rings(args.schedule, map, threadIdx.x - Config::kProducerThreads);
   // Far away: it comes while products run.
   float const alpha = args.alpha != nullptr ? *args.alpha : 1.0f;
-  Segments segments(args.schedule);
-  Segment segment;
-  while (segments.next(segment)) {
+  if (!work.more) cluster_arrive();
+  while (work.more) {
+    Segment const segment = work.segment;
+    TilePosition tile = work.tile;
     float sum[Config::kTokens / 2];
     multiply_segment<Config>(args, map, segment, rings, sum);
+    work.next(args);
+    if (!work.more) cluster_arrive();
     if constexpr (Config::kGroups > 1) {
       int const warpgroup = threadIdx.x / 128 - 1;
       if (!add_groups<Config>(map, warpgroup % Config::kHalves, warpgroup / Config::kHalves, sum)) continue;
     }
-    TilePosition tile = tile_position<Config>(args, segment.tile);
     if (args.schedule.split > 1) {
       float own[Config::kTokens / 4];
       exchange_halves<Config>(args, map, sum, own);
@@ -541,39 +619,27 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
   SharedMap<Config> const map{static_cast<uint32_t>(round_up(shared_address(shared), 1024))};
   pdl_launch_dependents();
   if (threadIdx.x == 0) {
-    tma_prefetch_map(&args.a_map);
-    Config::Weights::prefetch_maps(args);
-    if (args.staged) tma_prefetch_map(&args.d_map);
-    for (int i = 0; i < Config::kUnits; ++i) {
-      mbarrier_init(map.unit_full(i), 1);
-      mbarrier_init(map.unit_empty(i), 4 * Config::kHalves * args.schedule.pair);
-    }
-    for (int i = 0; i < Config::kWeightStages; ++i) {
-      mbarrier_init(map.weight_full(i), 1);
-      mbarrier_init(map.weight_empty(i), 4 * Config::kHalves);
-    }
-    for (int i = 0; i < Config::kHalves; ++i) {
-      mbarrier_init(map.exchange_full(i), 1);
-      if (args.schedule.split > 1) mbarrier_arrive_expect(map.exchange_full(i), Config::kStagingBytes);
-    }
-    mbarrier_init_fence();
-  } else if (threadIdx.x == 32) {
-    prefetch_weights<Config>(args);
+    start_units<Config>(args, map);
+  } else if (threadIdx.x == 64) {
+    start_weights<Config>(args, map);
   }
   cluster_sync();  // the other CTA's copies and arrivals need the barriers
   pdl_wait();
   if (threadIdx.x < Config::kProducerThreads) {
     release_registers<Config::kProducerRegisters>();
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 || threadIdx.x == 32) {
+      produce_units<Config>(args, map, static_cast<int>(threadIdx.x) / 32);
+    } else if (threadIdx.x == 64) {
       produce_weights<Config>(args, map);
-    } else if (threadIdx.x % 32 == 0 && threadIdx.x < 96) {
-      produce_units<Config>(args, map, static_cast<int>(threadIdx.x) / 32 - 1);
+    } else if (threadIdx.x == 96 && args.staged) {
+      tma_prefetch_map(&args.d_map);
     }
+    cluster_arrive();
   } else {
     claim_registers<Config::kConsumerRegisters>();
     consume<Config>(args, map);
   }
-  cluster_sync();  // the other CTA's copies and arrivals come here until it is done
+  cluster_wait();  // the other CTA's copies and arrivals come here until it is done
 }
 
 }  // namespace fp4aot

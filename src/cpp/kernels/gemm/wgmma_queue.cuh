@@ -44,6 +44,8 @@ fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, 
   if (maps != CUDA_SUCCESS)
     return gemm_failed(target.message, target.op, "cuTensorMapEncodeTiled", maps, "sizes or strides too large");
 
+  args.divisors = TileDivisors(args.schedule, Config::kTokens);
+  args.pdl = (target.flags & FP4AOT_FLAG_PDL) != 0;
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {static_cast<unsigned>(args.schedule.ctas()), 1, 1};
@@ -55,7 +57,7 @@ fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, 
   config.dynamicSmemBytes = Config::kSharedBytes;
   config.stream = static_cast<cudaStream_t>(target.stream);
   config.attrs = attributes;
-  config.numAttrs = target.flags & FP4AOT_FLAG_PDL ? 2 : 1;
+  config.numAttrs = args.pdl ? 2 : 1;
   cudaError_t const error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
   if (error == cudaSuccess) return FP4AOT_OK;
   return launch_failed(target, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
