@@ -1,6 +1,7 @@
 """`fp4aot bench` on the CPU: real runs on small shapes, what they write, and what wrong options say."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -17,6 +18,14 @@ SMALL = ["bench", "--device", "cpu", "--shapes", "64x128", "--rows", "1,9"]
 def run(*arguments: str, capsys) -> str:
     assert cli.main([*arguments]) == 0
     return capsys.readouterr().out
+
+
+def test_command_names_variables_that_are_set(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("FP4AOT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("FP4AOT_FORCE_IMAGE", "cpu")
+    monkeypatch.setenv("FP4AOT_IMAGE_DIR", "")  # as if it were not
+    assert options.command_line(["bench", "--quick"]) == "FP4AOT_FORCE_IMAGE=cpu python -m fp4aot bench --quick"
 
 
 @pytest.mark.parametrize("suite", ["w4a16", "w4a4"])

@@ -166,5 +166,7 @@ def make_plan(options: argparse.Namespace, arguments: list[str]) -> Plan:
 
 def command_line(arguments: list[str]) -> str:
     """The command that does this again."""
-    variables = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("FP4AOT_")]
+    # An empty variable is one that is not set.
+    given = [(name, value) for name, value in sorted(os.environ.items()) if name.startswith("FP4AOT_") and value]
+    variables = [f"{name}={value}" for name, value in given]
     return shlex.join([*variables, "python", "-m", "fp4aot", *arguments])
