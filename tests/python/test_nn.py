@@ -5,6 +5,7 @@ import io
 
 import fp4aot
 import fp4aot.nn
+import numpy as np
 import pytest
 import torch
 from fp4aot.nn import Fp4Linear, quantize_linears
@@ -215,6 +216,15 @@ def test_from_tensors_refuses(device):
     x = inputs(device, 3, 96)
     made = Fp4Linear.from_tensors(codes, scales.view(torch.uint8), layer.weight_global_scale.reshape(1), layer.bias)
     assert torch.equal(made(x), layer(x))
+
+
+@pytest.mark.parametrize("margin", ["1.5", None, True, [1.0], torch.tensor(True)])
+def test_margin_is_a_number(device, margin):
+    layer = Fp4Linear.from_linear(linear(device))
+    with pytest.raises(TypeError, match=r"Fp4Linear\.calibrate: margin is .*; it must be a number\."):
+        layer.calibrate(inputs(device, 3, 96), margin)
+    assert layer.input_global_scale is None
+    layer.calibrate(inputs(device, 3, 96), np.float32(2))
 
 
 @pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])

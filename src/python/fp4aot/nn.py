@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import ops
+from ._loader import is_boolean
 from ._nn_loading import packed, take_bytes
 from ._nn_parts import BLOCK, SCALE_DTYPE, Format, check_format, check_sizes, check_tensors, keep_dtypes, like, own, run
 from .nn_w4a16 import W4A16Linear
@@ -114,6 +116,8 @@ class Fp4Linear(torch.nn.Module):
     def calibrate(self, x: Tensor, margin: float = 1.0) -> None:
         """Fixes the NVFP4 activations' global scale from a typical input; larger values than ``margin * amax(|x|)``
         saturate later on. Called again, it keeps the larger range. ``calibrate`` is nothing for MXFP4."""
+        if not isinstance(margin, (numbers.Real, Tensor)) or is_boolean(margin):
+            raise TypeError(f"Fp4Linear.calibrate: margin is {margin!r}; it must be a number.")
         if not 0 < margin < math.inf:
             raise ValueError(f"Fp4Linear.calibrate: margin is {margin}; it must be finite and greater than zero.")
         if self.format != "nvfp4":
