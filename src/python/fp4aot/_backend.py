@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import numpy_ops
@@ -93,3 +94,14 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
             fix += f": torch.tensor({float(value)!r}, device=...)"
         return TypeError(f"{op}: {name} is a {type(value).__module__}.{type(value).__name__}. {fix}.")
     return reworded(error)
+
+
+def at_16_bytes(data: Any) -> Any:
+    """``data``, or a copy of it, at a multiple of 16 bytes: in a mapped file it may begin anywhere."""
+    if isinstance(data, Tensor):
+        with contextlib.suppress(RuntimeError):  # a tensor without memory
+            if data.data_ptr() % 16:  # type: ignore[attr-defined]
+                return data.clone()  # type: ignore[attr-defined]
+    elif hasattr(data, "ctypes") and data.ctypes.data % 16:
+        return data.copy()
+    return data

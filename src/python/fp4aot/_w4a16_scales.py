@@ -1,8 +1,7 @@
-"""What is wrong with the scales of W4A16 weights, or with where weights begin."""
+"""What is wrong with the scales of W4A16 weights."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import Any
 
@@ -71,14 +70,3 @@ def refuse_swizzled_as_linear(op: str, b: Any, b_scales: Any, vector: int) -> No
             f"{op}: b_scales has shape {tuple(b_scales.shape)}, which is that of swizzled scales; linear ones are "
             f'{(n, columns)}. If they are swizzled, leave out scale_layout="linear"; if not, pass b_scales[:{n}].'
         )
-
-
-def at_16_bytes(data: Any) -> Any:
-    """``data``, or a copy of it, at a multiple of 16 bytes: in a mapped file it may begin anywhere."""
-    if isinstance(data, Tensor):
-        with contextlib.suppress(RuntimeError):  # a tensor without memory
-            if data.data_ptr() % 16:  # type: ignore[attr-defined]
-                return data.clone()  # type: ignore[attr-defined]
-    elif hasattr(data, "ctypes") and data.ctypes.data % 16:
-        return data.copy()
-    return data

@@ -12,12 +12,13 @@ from ._backend import (
     ScaleLayout,
     Tensor,
     argument_error,
+    at_16_bytes,
     code,
     numpy_backend,
     torch_backend,
 )
 from ._loader import integer, is_boolean
-from ._w4a16_scales import at_16_bytes, refuse_negative, refuse_swizzled_as_linear, refused_swizzled
+from ._w4a16_scales import refuse_negative, refuse_swizzled_as_linear, refused_swizzled
 from ._wording import reworded
 
 Format = Literal["nvfp4", "mxfp4"]
