@@ -55,7 +55,8 @@ struct WgmmaStreamConfig {
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
 
   // Two rings of steps of activations: of codes and scales, 640 bytes a step and token tile, and of operands.
-  // The warps that multiply hold a step until the middle of their next one.
+  // The warps that multiply hold a step until the middle of their next one. A copy's place is free only after an operand's,
+  // so the ring of operands is no shorter: expanders stay within a round of it.
   static constexpr int kRing = kTokens < 64 ? 8 : kRows == 128 ? 6 : 5, kCopyRing = kTokens < 64 ? 8 : 4;
   static_assert(kRing % kDepthGroups == 0 && kRing >= 2 * kDepthGroups && kRing >= kCopyRing);
   static constexpr int kProductBytes = kTokens * 32, kOperandBytes = kProducts * kProductBytes;  // [product]
@@ -177,7 +178,8 @@ __device__ __forceinline__ uint32_t stream_scale_place(uint32_t word_stride) {
   return Config::kAtoms == 2 ? t / 2 * word_stride + t % 2 * 2 : t;
 }
 
-// Makes operands of a step and token tile: pieces as wgmma.cuh describes, [product][tile]. copied: where the lane's codes are.
+// Makes operands of a step and token tile: pieces as wgmma.cuh describes, [product][tile]. piece: where
+// this lane's first word goes.
 template <class Config>
 __device__ __forceinline__ void expand_stream_tokens(uint4 const& codes, uint32_t scale_bytes, uint32_t piece) {
   MmaOperand<Config::kFormat> const operand(scale_bytes);
@@ -306,20 +308,23 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
   if (warp == Config::kLoader) {
     tokens.begin(args, first_token, first);
     if (first < last) tokens.start(shared + Config::kCopies);
-  } else if (warp >= Config::kWarps && lane == 0) {
+  } else if (warp >= Config::kWarps) {
+    bool const sums = warp == Config::kWarps && slices > 1 && lane == 0;
+    if (lane == 0) {
 #pragma unroll 1
-    for (uint32_t i = warp - Config::kWarps; i < kRing; i += Config::kExpanders) {
-      uint32_t const barriers = shared + i * 8;
-      if (i < Config::kCopyRing) {
-        mbarrier_init(barriers + Config::kCopiesFull, 32);
-        mbarrier_init(barriers + Config::kCopiesEmpty, Config::kTokenTiles);
+      for (uint32_t i = warp - Config::kWarps; i < kRing; i += Config::kExpanders) {
+        uint32_t const barriers = shared + i * 8;
+        if (i < Config::kCopyRing) {
+          mbarrier_init(barriers + Config::kCopiesFull, 32);
+          mbarrier_init(barriers + Config::kCopiesEmpty, Config::kTokenTiles);
+        }
+        mbarrier_init(barriers + Config::kOperandsFull, Config::kTokenTiles);
+        mbarrier_init(barriers + Config::kOperandsEmpty, Config::kStrips);
       }
-      mbarrier_init(barriers + Config::kOperandsFull, Config::kTokenTiles);
-      mbarrier_init(barriers + Config::kOperandsEmpty, Config::kStrips);
+      if (sums) mbarrier_init(sums_barrier, 1);
+      mbarrier_init_release();
     }
-    bool const sums = warp == Config::kWarps && slices > 1;
-    if (sums) mbarrier_init(sums_barrier, 1);
-    mbarrier_init_release();
+    __syncwarp();
     if (sums)
       mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
   }
