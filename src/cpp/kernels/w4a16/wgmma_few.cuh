@@ -150,10 +150,11 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
                  cluster = blockIdx.x >> args.cluster_log2;
   uint32_t const part = rank * blockDim.z + warp_z;
   uint32_t k_tile = part * args.split + min(part, args.longer);
-  uint32_t left = args.split + (part < args.longer);  // k tiles that this warp has yet to multiply
+  uint32_t left = args.split + (part < args.longer);    // k tiles that this warp has yet to multiply
+  uint32_t const slots = kSlots == 2 ? 2 : args.slots;  // never fewer than two
   uint32_t const base = shared_address(shared_few);
-  uint32_t const activations = base + warp_z * (args.slots * Config::kActivationBytes);
-  uint32_t const weights = base + args.weights_offset + warp * (args.slots * Config::kWeightBytes);
+  uint32_t const activations = base + warp_z * (slots * Config::kActivationBytes);
+  uint32_t const weights = base + args.weights_offset + warp * (slots * Config::kWeightBytes);
   uint32_t const sums_barrier = base + args.barriers_offset;
   uint32_t const full = sums_barrier + 8 + warp_z * (2 * kSlots * 8), empty = full + kSlots * 8;
   uint32_t const weights_full = sums_barrier + 8 + (Config::kTile.groups * 2 + warp) * (kSlots * 8);
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
     start_weights(0, left, source);
 #pragma unroll
     for (uint32_t slot = 1; slot < kSlots; ++slot) {
-      if (left <= slot * kSlotTiles || slot == args.slots) break;
+      if (left <= slot * kSlotTiles || slot == slots) break;
       if (warp_y == 0) start_activations(slot, k_tile + slot * kSlotTiles);
       start_weights(slot, left - slot * kSlotTiles, source + slot * Config::kWeightBytes);
     }
@@ -211,8 +212,8 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
   if (ctas > 1) cluster_arrive();
   float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
 
-  uint32_t const ring_tiles = args.slots * kSlotTiles;
-  source += args.slots * Config::kWeightBytes;
+  uint32_t const ring_tiles = slots * kSlotTiles;
+  source += slots * Config::kWeightBytes;
   k_tile += ring_tiles - kSlotTiles;
   uint32_t codes[4];
 #pragma unroll
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
   // After the first products of a slot: those of the slot before, which have ended, no longer need their activations.
   auto const release = [&] {
     if (lane == 0 && !first) {
-      uint32_t const previous = (slot == 0 ? args.slots : slot) - 1;
+      uint32_t const previous = (slot == 0 ? slots : slot) - 1;
       mbarrier_arrive(own_barriers + 8 * kSlots + 8 * previous);
       if (warp_y == 0 && left > ring_tiles - kSlotTiles) {
         mbarrier_wait(own_barriers + 8 * kSlots + 8 * previous, slot == 0 ? phase ^ 1 : phase);
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
     source += Config::kWeightBytes;
     k_tile += kSlotTiles;
     first = false;
-    if (++slot == args.slots) slot = 0, phase ^= 1;
+    if (++slot == slots) slot = 0, phase ^= 1;
   }
   wgmma_wait<0>();
   wgmma_pin(sums);
