@@ -62,7 +62,6 @@ struct PreparedWeights {
   struct Step {
     uint32_t codes[kTiles][kTileSteps];
     uint32_t scales[kTiles][kScaleWords];  // bytes: (block, row g), (block, row g + 8), the next block ...
-    bool large;                            // MXFP4: one of the warp's scales is 2 or more, or NaN
   };
   struct Pending {};
 
@@ -85,38 +84,24 @@ struct PreparedWeights {
 #pragma unroll
     for (int i = 0; i < kTileSteps; ++i) step.codes[kHalf][i] = shared_load4(tile + place.codes[i]);
   }
-  __device__ __forceinline__ static void complete(WgmmaGemmArgs const&, Place const&, int, Pending const&, Step& step) {
-    if constexpr (!kNvfp4) {
-      uint32_t const all = step.scales[0][0] | step.scales[1][0];
-      step.large = __any_sync(0xFFFFFFFFu, w4a16_large_scale(all | all >> 16));
-    }
-  }
+  __device__ __forceinline__ static void complete(WgmmaGemmArgs const&, Place const&, int, Pending const&, Step&) {}
 
   __device__ __forceinline__ static void dequantize(Step const& step, int q, uint32_t (&operand)[2][4]) {
     int const tile = q / 2;
-    uint32_t bytes[2];
     RowFactors<kFormat, kBf16> factors[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       int const tile_step = q % 2 * 2 + j, block = kNvfp4 ? tile_step : q % 2;
-      bytes[j] = step.scales[tile][block / 2] >> block % 2 * 16;
-      factors[j].set(row_factors<kFormat, kBf16, !kNvfp4>(bytes[j]));
+      factors[j].set(row_factors<kFormat, kBf16>(step.scales[tile][block / 2] >> block % 2 * 16));
       spread_codes<kBf16>(step.codes[tile][tile_step], operand[j]);
-    }
-    if constexpr (!kNvfp4) {
-      if (__builtin_expect(step.large, 0)) {  // the same for the whole warp: products in two steps
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          factors[j].set(row_factors<kFormat, kBf16>(bytes[j]));
-#pragma unroll
-          for (int i = 0; i < 4; ++i) operand[j][i] = multiply_pair<kBf16>(operand[j][i], 0x7D807D80u);
-        }
-      }
     }
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) operand[j][i] = multiply_pair<kBf16>(operand[j][i], factors[j].row[i % 2]);
+      for (int i = 0; i < 4; ++i) {
+        if constexpr (!kNvfp4) operand[j][i] = multiply_pair<kBf16>(operand[j][i], 0x7D807D80u);
+        operand[j][i] = multiply_pair<kBf16>(operand[j][i], factors[j].row[i % 2]);
+      }
     }
   }
 
