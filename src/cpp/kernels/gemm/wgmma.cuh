@@ -3,12 +3,12 @@
 // (W4A4; activations from expand.cuh), kernels/w4a16/wgmma_weights.cuh (W4A16; activations as the caller has them).
 //
 // A tile is 128 weight rows x kTokens activation rows, so D is computed transposed: weights are the 64-row operand of wgmma
-// and come from registers, activations are its n operand and come from shared memory. One producer thread starts all bulk
+// and come from registers, activations are its n operand and come from shared memory. Three producer threads start all bulk
 // copies: activations arrive ready for wgmma, weights as codes and scales, and each of the two consumer warpgroups
 // dequantises its own weight rows into operand registers while its previous products run. A step along k is 128 values in
 // four words of 32, each two products; activations of a word lie next to each other, in the order that weights need.
 //
-// Two CTAs with neighbouring weight rows make a cluster: each loads half of the activations' rows for both.
+// Two CTAs with neighbouring weight rows make a cluster: each loads half of the activations' rows for both, but for the first steps.
 //
 // Tiles that are cut along k (TileSchedule): every CTA writes its part's sums to the workspace and counts it; the one that
 // finds all others counted adds the parts in the order of k, so the result does not depend on who was last. Nobody waits
