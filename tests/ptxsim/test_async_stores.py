@@ -39,6 +39,15 @@ def test_results(tmp_path, schedule):
     assert got.tolist() == [*(7 + 3 * (10 + LANE)), *[7] * 32]
 
 
+@pytest.mark.parametrize("cluster", [0, 1])
+def test_a_launch_without_clusters(tmp_path, cluster):
+    """Refused by an H200 (an illegal instruction), which takes clusters of one CTA."""
+    device = Device()
+    device.load(PTX / "async_stores.ptx")
+    found = device.run("store_to_itself", cluster=cluster)
+    assert [f.check for f in found] == ["async-store-without-cluster"] * (1 - cluster), found
+
+
 @pytest.mark.parametrize(
     ("operation", "expected"),
     [

@@ -84,6 +84,7 @@ cudaError_t check_cluster(State& state, Kernel const& kernel, dim3 grid, Attribu
                         kernel.name + ": not the cluster that the kernel was compiled for");
     }
     attributes->cluster = required;
+    attributes->has_cluster = true;
   }
   Dim3 const cluster = attributes->cluster;
   uint64_t const size = volume(cluster);
@@ -137,6 +138,7 @@ cudaError_t launch(cudaLaunchConfig_t const& config, void const* function, void*
   launch.grid = device_dim(config.gridDim);
   launch.block = device_dim(config.blockDim);
   launch.cluster = attributes.cluster;
+  launch.clustered = attributes.has_cluster;
   launch.dynamic_shared_bytes = static_cast<uint32_t>(config.dynamicSmemBytes);
   launch.stream = stream->id;
   launch.programmatic = attributes.programmatic;

@@ -56,13 +56,14 @@ int ptxsim_core_schedule(void* core, uint64_t seed, char const* completion, int 
   return static_cast<Core*>(core)->device.set_schedule(seed, completion, threads);
 }
 
-// dims: grid, block, cluster, x first.
+// dims: grid, block, cluster, x first. A cluster of zeros: a launch without clusters.
 int ptxsim_core_launch(void* core, char const* kernel, uint32_t const* dims, uint32_t dynamic_shared, uint64_t stream,
                        int programmatic, uint8_t const* parameters, size_t bytes) {
   ptxsim::LaunchConfig config;
   config.grid = {dims[0], dims[1], dims[2]};
   config.block = {dims[3], dims[4], dims[5]};
-  config.cluster = {dims[6], dims[7], dims[8]};
+  config.clustered = dims[6] != 0;
+  if (config.clustered) config.cluster = {dims[6], dims[7], dims[8]};
   config.dynamic_shared_bytes = dynamic_shared;
   config.stream = stream;
   config.programmatic = programmatic != 0;

@@ -36,6 +36,8 @@ struct LaunchConfig {
   uint64_t stream = 0;
   // Programmatic stream serialisation: the grid may start before its predecessor in the stream has ended.
   bool programmatic = false;
+  // Launched in clusters, if only of one CTA each; else hardware refuses st.async.
+  bool clustered = true;
 };
 
 // One violation of a check. Positions: of the first lane concerned.

@@ -78,6 +78,11 @@ Step run_async_store(Warp& w, Instruction const& in) {
   w.require_defined(in, in.operand(0), "an address");
   w.require_defined(in, in.operand(2), "an mbarrier's address");
   // The lanes' stores complete together: one operation, so that many of them cost little.
+  if (!w.grid().config().clustered) {
+    w.finding(in, w.leader(), "async-store-without-cluster",
+              "an asynchronous store to the cluster's shared memory in a launch without clusters: illegal on an H200; "
+              "launch with a cluster dimension, if only of one CTA");
+  }
   std::vector<Pending> pending;
   AsyncStore const& what = in.decoded<AsyncStore>();
   for (uint32_t rest = w.active(); rest != 0; rest &= rest - 1) one(w, in, what, __builtin_ctz(rest), &pending);
