@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     cp_async_commit();
   }
   __syncthreads();
-  cluster_arrive();
+  cluster_sync();  // all have begun, before others' sums come
 
   if (warp >= Config::kWarps) {
     if constexpr (Config::kMovesRegisters) release_registers<48>();
@@ -355,7 +355,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
         if (++slot == Config::kCopyRing) slot = 0, parity ^= 1;
       }
     }
-    cluster_wait();
     return;
   }
   float const scale = args.gemm.alpha != nullptr ? *args.gemm.alpha : 1.0f;
@@ -414,7 +413,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     }
     barrier_sync<32 * Config::kWarps>(1);
   }
-  cluster_wait();  // all have begun
   uint32_t const sent = own + Config::kSent;
   if (warp < Config::kStrips) {
     uint32_t const block = warp * token_tiles;

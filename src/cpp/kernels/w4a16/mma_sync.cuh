@@ -225,7 +225,8 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const sums_barrier =
       base + args.barriers_offset;  // then those of the rings, then of the buffers of each part
   uint32_t const ring_barriers = sums_barrier + 16 + warp * 16;
-  uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 8;
+  uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 16;
+  uint32_t const read = full + args.buffers * 8;  // of buffers that all warps of a part have read
   uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * args.buffer_bytes;
   uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
 
@@ -275,7 +276,10 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   if (lane == 0) {
     if (warp_y == 0) {
 #pragma unroll 1
-      for (uint32_t i = 0; i < args.buffers; ++i) mbarrier_init(full + 8 * i, min(blockDim.y, token_end) * 32);
+      for (uint32_t i = 0; i < args.buffers; ++i) {
+        mbarrier_init(full + 8 * i, min(blockDim.y, token_end) * 32);
+        mbarrier_init(read + 8 * i, blockDim.y);
+      }
     }
     if (warp == 0) mbarrier_init(sums_barrier, 1);
     mbarrier_init_release();
@@ -311,10 +315,12 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   // The next chunk: its activations are there, at `offset`, if this warp multiplies it.
   uint32_t offset = 0, of_chunk = 0;  // the latter: k tiles that are left of it
   auto const next_chunk = [&](uint32_t tiles) {
-    if (chunk - 1 < reused) {  // the buffer that all have read is free
+    if (chunk - 1 < reused) {
       uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
-      __syncthreads();
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(read + 8 * last);
       if (copies) {
+        mbarrier_wait(read + 8 * last, buffer == 0 ? buffer_phase ^ 1 : buffer_phase);
         start_chunk(buffers + last * args.buffer_bytes, step_chunk);
         cp_async_arrive(full + 8 * last);
       }

@@ -67,14 +67,15 @@ constexpr W4a16Schedule w4a16_complete(Format format, W4a16Tile tile, int64_t k_
   uint32_t const sums = units * all_parts * kW4a16SumBytes;
   bool const over_ring = w4a16_sums_over_ring(tile.token_tiles);
   s.buffer_offset = s.warps * s.parts * ring;
-  uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 1024;  // with barriers
-  uint32_t fit = others < max_shared ? (max_shared - others) / (s.parts * buffer) : 0;
+  uint32_t const ring_barriers = 8 * s.warps * s.parts * kW4a16Slots, barriers = 16 * s.parts;  // of a buffer
+  uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 16 + ring_barriers;
+  uint32_t fit = others < max_shared ? (max_shared - others) / (s.parts * buffer + barriers) : 0;
   if (s.chunks > kW4a16ManyChunks) fit = std::min(fit, kW4a16ManyChunksBytes / (s.parts * buffer));
   s.buffers = std::min(s.chunks, std::max<uint32_t>(fit, 2));
   uint32_t const end = s.buffer_offset + s.parts * s.buffers * buffer;
   s.sums_offset = over_ring ? 0 : end;
   s.barriers_offset = std::max(end, s.sums_offset + sums);
-  s.shared_bytes = s.barriers_offset + 16 + 8 * (s.parts * s.buffers + s.warps * s.parts * kW4a16Slots);
+  s.shared_bytes = s.barriers_offset + 16 + ring_barriers + s.buffers * barriers;
   return s;
 }
 
