@@ -2,11 +2,7 @@
 
 `w4a16_h200.txt`: a line a product, format, N, K, M, then tactics that take at most KEPT times the best, each with its
 microseconds. `python test_w4a16_choice.py w.json` prints it from what `fp4aot bench --suite w4a16 --tactics --json
-w.json` wrote. M 32, 64 and 128 are of one run, in which `wgmma_64x16` to `wgmma_64x128` were timed apart:
-0.8 us more than that took, which is how much longer `bench` took for the same kernels; `wgmma_64x64` and `wgmma_64x128`
-with NVFP4 alone, which MXFP4's lines repeat. The rest is of an earlier run, with times of
-`wgmma_128x<tokens>_cluster2` of a later one. `mma_sync_16x*` up to M = 16 is of the kernel as it is, timed apart: 1.05
-times what that took, which is how much longer `bench` took for the kernel before.
+w.json` wrote.
 """
 
 import ctypes

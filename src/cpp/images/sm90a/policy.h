@@ -25,7 +25,7 @@ struct WgmmaTile {
   int cut;    // adding the parts of shared tiles
 };
 constexpr WgmmaTile kWgmmaTiles[] = {
-    {64, 524, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
+    {64, 545, 1704, 5734}, {128, 778, 1057, 6750}, {192, 1002, 590, 8426}, {256, 1224, 1199, 12163}};
 constexpr int kWgmmaTileCount = 4;
 constexpr int kWgmmaTactics = kWgmmaTileCount * 2;
 constexpr int kWgmmaLaunch = 6000;    // both kernels, and filling the pipeline
@@ -122,7 +122,7 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
   if (tactic.kernel == GemmKernel::kStream) {
     StreamTile const& tile = kStreamTiles[tactic.tile];
     int64_t const cost = stream_cost(p, tile, stream_slices(p, tile, sms), sms);
-    return p.m > kStreamMeasuredM ? cost + cost / 8 : cost;
+    return p.m > kStreamMeasuredM ? cost + cost / 16 : cost;
   }
   if (tactic.kernel == GemmKernel::kMmaSync) {
     MmaSyncTile const& tile = kMmaSyncTiles[tactic.tile];

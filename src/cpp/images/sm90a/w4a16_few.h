@@ -31,9 +31,9 @@ struct W4a16FewCost {
   int chain;  // of a warpgroup's k tile besides
   int fixed;  // of a launch, filling the pipeline, and storing
 };
-constexpr W4a16FewCost kW4a16FewCosts[] = {{56200, 69200, 3100000},  {81800, 71900, 2960000},
+constexpr W4a16FewCost kW4a16FewCosts[] = {{56200, 69200, 3100000},  {81800, 71900, 3700000},
                                            {85700, 129800, 2690000}, {90600, 171000, 3350000},
-                                           {103500, 86000, 4110000}, {75900, 345100, 2100000}};
+                                           {103500, 86000, 4110000}, {75900, 345100, 3150000}};
 static_assert(sizeof kW4a16FewCosts / sizeof kW4a16FewCosts[0] == kW4a16FewTileCount);
 constexpr int64_t kW4a16FewPerCluster = 658000;    // for each doubling of the cluster
 constexpr int64_t kW4a16FewPerPart = 20000;        // for each further part of k of a CTA

@@ -22,7 +22,7 @@ struct W4a16TileCost {
   int fixed;       // of a launch, and filling the pipeline
 };
 constexpr W4a16TileCost kW4a16Tiles[] = {
-    {{1, 1}, 16400, 211000, 3100000}, {{2, 1}, 21400, 392000, 3070000}, {{4, 2}, 32500, 464000, 3100000}};
+    {{1, 1}, 16400, 211000, 3100000}, {{2, 1}, 20700, 415000, 3070000}, {{4, 2}, 32500, 464000, 3100000}};
 constexpr int kW4a16TileCount = 3;
 constexpr int kW4a16ClusterSizes = 4;  // 1, 2, 4, 8
 constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
