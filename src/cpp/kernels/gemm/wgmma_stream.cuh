@@ -193,23 +193,27 @@ __device__ __forceinline__ void expand_stream_tokens(uint4 const& codes, uint32_
   }
 }
 
-// Expander `expander` of kExpanders takes every kExpanders-th pair of a step and a token tile.
+// The expanders share the pairs of a place in the ring and a token tile, the same ones in every round: so each has seen a
+// barrier's last phase end before it waits for the next, and no parity can be taken for that of the phase before. (Tiles
+// of 64 tokens have so many pairs that every expander comes to every step, which makes the shorter ring of copies right.)
 template <class Config>
 __device__ __forceinline__ void expand_stream_steps(uint32_t shared, uint32_t expander, int steps) {
+  static_assert(Config::kCopyRing == Config::kRing || Config::kTokenTiles >= Config::kExpanders);
+  constexpr uint32_t kRound = Config::kRing * Config::kTokenTiles;
   uint32_t const lane = threadIdx.x % 32;
   // Through a shuffle, lest the compiler computes it again for each step.
   uint32_t const scale_place = __shfl_sync(~0u, 512 + lane * 4 + stream_scale_place<Config>(0), lane);
+  uint32_t const all = static_cast<uint32_t>(steps) * Config::kTokenTiles;
+  uint32_t round = 0, pair = expander;  // round: the first pair of this one
 #pragma unroll 1
-  for (uint32_t i = expander; i < static_cast<uint32_t>(steps) * Config::kTokenTiles; i += Config::kExpanders) {
-    uint32_t const step = i / Config::kTokenTiles, tile = i % Config::kTokenTiles;
-    uint32_t const copy_slot = step % Config::kCopyRing, slot = step % Config::kRing;
+  while (round + pair < all) {
+    uint32_t const step = (round + pair) / Config::kTokenTiles, tile = pair % Config::kTokenTiles;
+    uint32_t const copy_slot = step % Config::kCopyRing, slot = pair / Config::kTokenTiles;
     uint32_t const copy = shared + Config::kCopies + copy_slot * Config::kCopyBytes + tile * 640;
     uint32_t const copy_barriers = shared + copy_slot * 8, barriers = shared + slot * 8;
     mbarrier_wait(copy_barriers + Config::kCopiesFull, step / Config::kCopyRing % 2);
     uint4 const codes = shared_load16(copy + lane * 16);
     uint32_t const scales = stream_scales<Config>(copy + scale_place);
-    // Before the copies are given back: so no expander comes to a step that has this place again while another waits for it,
-    // and parities are of the phases that they are meant for.
     mbarrier_wait(barriers + Config::kOperandsEmpty, step / Config::kRing % 2 ^ 1);
     __syncwarp();
     if (lane == 0) mbarrier_arrive(copy_barriers + Config::kCopiesEmpty);
@@ -218,6 +222,8 @@ __device__ __forceinline__ void expand_stream_steps(uint32_t shared, uint32_t ex
     fence_async_shared();
     __syncwarp();
     if (lane == 0) mbarrier_arrive(barriers + Config::kOperandsFull);
+    pair += Config::kExpanders;
+    if (pair >= kRound) pair = expander, round += kRound;
   }
 }
 
