@@ -145,7 +145,11 @@ def other_schedules() -> list[Case]:
     listed = [
         problem
         for op in ("gemm_nvfp4", "gemm_mxfp4")
-        for problem in (Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"), Chain(op, 70, 136, 320))
+        for problem in (
+            Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"),
+            Gemm(op, 33, 72, 2304, only="wgmma_stream"),  # more than two rounds of its rings
+            Chain(op, 70, 136, 320),
+        )
     ]
     found = cases(listed) + without_twins(cases(in_other_schedules()))
     return [replace(case, completion=name) for case in found for name in ("eager", "random")]
