@@ -319,8 +319,9 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
       uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
       __syncwarp();
       if (lane == 0) mbarrier_arrive(read + 8 * last);
+      // A warp that neither copies nor waits for what others copy would arrive again before the phase has ended.
+      if (copies || left == 0) mbarrier_wait(read + 8 * last, buffer == 0 ? buffer_phase ^ 1 : buffer_phase);
       if (copies) {
-        mbarrier_wait(read + 8 * last, buffer == 0 ? buffer_phase ^ 1 : buffer_phase);
         start_chunk(buffers + last * args.buffer_bytes, step_chunk);
         cp_async_arrive(full + 8 * last);
       }
