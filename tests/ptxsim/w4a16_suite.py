@@ -36,7 +36,8 @@ KERNELS = (
             (12, 320, 2112, "mma_sync_(16|32)x.*_cluster[12]$"),
             (9, 80, 544, "mma_sync_(16|32)x.*_cluster8$"),
             (9, 136, 10752, "mma_sync_16x(8|16)_cluster4$"),  # long parts, which take chunks of k in turn
-            (33, 200, 10752, "mma_sync_(16x(8|16)_cluster1|32x32_cluster2)$"),  # buffers used again beside warps without rows
+            # buffers used again beside warps without rows
+            (33, 200, 10752, "mma_sync_(16x(8|16)_cluster1|32x32_cluster2)$"),
         ),
     ),
     Kernel(
