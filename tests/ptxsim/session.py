@@ -161,7 +161,7 @@ class Session:
             assert first < 0, f"{what}: byte {first} of the {size} was written"
 
     def release(self) -> None:
-        """Frees every buffer of this session."""
+        """Frees every buffer that was allocated here."""
         for buffer in self._buffers:
             self._cuda("cudaFree", c.c_void_p(buffer.address))
         self._buffers.clear()

@@ -55,8 +55,8 @@ struct WgmmaStreamConfig {
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
 
   // Two rings of steps of activations: of codes and scales, 640 bytes a step and token tile, and of operands.
-  // The warps that multiply hold a step until the middle of their next one. A copy's place is free only after an operand's,
-  // so the ring of operands is no shorter: expanders stay within a round of it.
+  // The warps that multiply hold a step until the middle of their next one. A copy's place is given back only when there is
+  // one for its operands, so a ring of copies longer than theirs would stand empty.
   static constexpr int kRing = kTokens < 64 ? 8 : kRows == 128 ? 6 : 5, kCopyRing = kTokens < 64 ? 8 : 4;
   static_assert(kRing % kDepthGroups == 0 && kRing >= 2 * kDepthGroups && kRing >= kCopyRing);
   static constexpr int kProductBytes = kTokens * 32, kOperandBytes = kProducts * kProductBytes;  // [product]

@@ -22,6 +22,7 @@
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
 #include "device/tma.cuh"
+#include "device/warp.cuh"
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/w4a16/args.h"
 #include "kernels/w4a16/operand.cuh"
@@ -172,26 +173,6 @@ __device__ __forceinline__ void store_sums(Args const& args, T* d, uint32_t toke
       if (token + e < args.m && row + 8 * h < args.n) convert(x[2 * h + e], first + e * args.d_stride + 8 * h);
     }
   }
-}
-
-// True in one lane of a whole warp. The compiler knows that there is one: bulk copies need no loop over lanes.
-__device__ __forceinline__ bool elected() {
-  uint32_t is;
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "elect.sync _|p, 0xFFFFFFFF;\n"
-      "selp.u32 %0, 1, 0, p;\n"
-      "}"
-      : "=r"(is)::"memory");
-  return is != 0;
-}
-
-// x, which the compiler keeps and does not compute again.
-__device__ __forceinline__ uint32_t kept(uint32_t x) {
-  uint32_t y;
-  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
-  return y;
 }
 
 template <class Config>
