@@ -1,6 +1,7 @@
 """The handshake between core and images, with images made on the fly and put first by FP4AOT_IMAGE_DIR."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -170,6 +171,32 @@ def test_truncated_library(tmp_path, left):
     assert status == c_abi.NO_IMAGE
     assert "libfp4aot_cpu.so" in message
     assert f"{size} bytes" in message
+
+
+def refused(tmp_path):
+    """The message of a call, in a process of its own that may not wait for ever."""
+    env = {"FP4AOT_IMAGE_DIR": str(tmp_path)}
+    done = installed.python("import signal; signal.alarm(60)" + PROGRAM, str(Path(__file__).parent), "{}", env=env)
+    status, message = json.loads(done.stdout.splitlines()[-1])["gemm"]
+    assert status == c_abi.NO_IMAGE
+    return message
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a device"])
+def test_not_a_file(tmp_path, kind):
+    """Opening a pipe waits until somebody writes to it."""
+    path = tmp_path / "libfp4aot_cpu.so"
+    {"a pipe": os.mkfifo, "a folder": os.mkdir, "a device": lambda path: path.symlink_to("/dev/zero")}[kind](path)
+    assert f"{path} is not a regular file" in refused(tmp_path)
+
+
+def test_library_of_another_machine(tmp_path):
+    """dlopen says that there is no such file."""
+    library = bytearray(installed.image_library("cpu").read_bytes())
+    library[18:20] = (183).to_bytes(2, "little")  # e_machine: AArch64
+    (tmp_path / "libfp4aot_cpu.so").write_bytes(library)
+    message = refused(tmp_path)
+    assert "another kind of machine (ELF number 183), not x86-64" in message
 
 
 def test_image_without_a_name(tmp_path):

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,14 +83,18 @@ std::string images_in(std::string const& directory) {
   return names.empty() ? "none" : names;
 }
 
-// Why a file cannot be mapped as a library, or "": a truncated one would end the process with SIGBUS instead.
-std::string truncation(std::string const& path) {
+// Why a file cannot be mapped as a library, or "". Opening a pipe would wait for ever, a truncated file end the process with
+// SIGBUS, and of one for another machine dlopen says that it does not exist.
+std::string file_complaint(std::string const& path) {
+  struct stat status{};
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return path + " is not a regular file";
   FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return "it cannot be read";
+  if (file == nullptr) return path + " cannot be read";
   Elf64_Ehdr header{};
   bool const read = std::fread(&header, sizeof header, 1, file) == 1;
+  bool const elf = read && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
   uint64_t needed = sizeof header;
-  if (read && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+  if (elf) {
     needed = std::max<uint64_t>(needed, header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize);
     for (int i = 0; i < header.e_phnum; i++) {
       Elf64_Phdr segment{};
@@ -103,6 +108,10 @@ std::string truncation(std::string const& path) {
   std::fseek(file, 0, SEEK_END);
   auto const size = static_cast<uint64_t>(std::ftell(file));
   std::fclose(file);
+  if (elf && header.e_machine != EM_X86_64) {
+    return path + " is for another kind of machine (ELF number " + std::to_string(header.e_machine) +
+           "), not x86-64. Install the wheel for this one";
+  }
   if (size >= needed) return "";  // whatever else is wrong with it, dlopen says
   return path + " is truncated: it has " + std::to_string(size) + " bytes of " + std::to_string(needed) +
          ". Reinstall fp4aot";
@@ -124,7 +133,7 @@ Loaded load_once(std::string const& name) {
                    "). Install a wheel that has it, or build with FP4AOT_IMAGES=" + name + " or all";
     return result;
   }
-  result.error = truncation(result.path);
+  result.error = file_complaint(result.path);
   if (!result.error.empty()) return result;
   void* const library = dlopen(result.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

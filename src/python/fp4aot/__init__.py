@@ -86,14 +86,15 @@ def __getattr__(name: str) -> Any:
     value: Any
     if name not in __all__:
         raise AttributeError(f"module 'fp4aot' has no attribute {name!r}")
-    if name in _MODULES:
-        value = importlib.import_module(f".{name}", __name__)
-    elif name == "__version__":
-        from . import _loader
+    with _fork.importing:
+        if name in _MODULES:
+            value = importlib.import_module(f".{name}", __name__)
+        elif name == "__version__":
+            from . import _loader
 
-        value = _loader.library().fp4aot_version().decode()
-    else:
-        value = getattr(importlib.import_module(".runtime" if name in _RUNTIME else ".ops", __name__), name)
+            value = _loader.library().fp4aot_version().decode()
+        else:
+            value = getattr(importlib.import_module(".runtime" if name in _RUNTIME else ".ops", __name__), name)
     globals()[name] = value
     return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from ._wording import give, is_output
@@ -21,11 +22,17 @@ def numpy() -> Any:
     return np
 
 
+def _masked_arrays() -> Any:
+    """The class of masked arrays, or no class: naming it would import numpy.ma, which takes 20 ms, or for ever in a
+    child that was forked while another thread was importing it."""
+    return getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+
+
 def array_of(op: str, name: str, value: Any, *, first: bool = False) -> Any:
     """``value`` as a native-endian array, or a TypeError. ``first``: the argument that chooses between tensors and
     arrays; where it is another, that one was an array."""
     np = numpy()
-    if isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, _masked_arrays()):
         fix = give(name, "an unmasked") if is_output(name) else f"Pass {name}.filled(value)."
         raise TypeError(f"{op}: {name} is a masked array, and the mask would be ignored. {fix}")
     if isinstance(value, np.ndarray):

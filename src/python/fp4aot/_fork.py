@@ -1,13 +1,30 @@
-"""Whether this process is a fork of one that had imported fp4aot. Imported with the package, before any fork."""
+"""What a fork has to do with: whether this process is a fork of one that had imported fp4aot, and a lock that no fork
+tears. Imported with the package, before any fork."""
 
+import contextlib
 import os
+from _thread import RLock
 
 in_child = False
 
+# Held while a part of the package is imported at its first use. Python's own locks of modules stay as they are in a
+# child, which would wait for ever for the thread that was importing: it has only the one that forked.
+importing = RLock()
 
-def _note() -> None:
+
+def _before() -> None:
+    importing.acquire(timeout=10)  # an import that itself waits for the thread that forks would never end
+
+
+def _release() -> None:
+    with contextlib.suppress(RuntimeError):  # the time was over
+        importing.release()
+
+
+def _in_child() -> None:
     global in_child
     in_child = True
+    _release()
 
 
-os.register_at_fork(after_in_child=_note)
+os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_in_child)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Generic, Literal
 
+from . import numpy_w4a16
 from ._backend import (
     DEFAULT_TACTIC,
     LAYOUTS,
@@ -31,8 +32,6 @@ def _prepared_bytes(format: str, n: int, k: int) -> int:
 
 def _numpy_backend(first: object, pdl: object = False) -> Any:
     numpy_backend(first, pdl)  # raises for a tensor without torch ops
-    from . import numpy_w4a16
-
     return numpy_w4a16
 
 
