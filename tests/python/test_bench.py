@@ -169,6 +169,14 @@ def test_option_errors(given, status, said, capsys):
     assert captured.out == ""
 
 
+def test_output_without_the_characters():
+    """A terminal or a log in ASCII: an escape takes the place of what it lacks, and nothing is lost."""
+    code = f"import sys; from fp4aot import cli; sys.exit(cli.main({[*SMALL, '--quick', '--markdown']}))"
+    printed = installed.python(code, env={"PYTHONIOENCODING": "ascii"}).stdout
+    assert "64 \\xd7 128" in printed
+    assert "results, " in printed.splitlines()[-1]
+
+
 def test_no_cuda_device(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert cli.main(["bench", "--device", "cuda"]) == 1

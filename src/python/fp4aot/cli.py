@@ -134,6 +134,13 @@ def print_info(data: dict[str, Any]) -> None:
     print(_ops_by_image(data))
 
 
+def _print_whatever() -> None:
+    """What the output's encoding lacks (× in ASCII) is printed as an escape, instead of an error that loses results."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and getattr(sys.stdout, "errors", "") == "strict":
+        reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The console script. Returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -157,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "info":
+            _print_whatever()
             data = collect()
             if options.json:
                 print(json.dumps(data, indent=2))
@@ -166,6 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "cmake-dir":
             print(_loader.LIBRARY_DIR / "cmake" / "fp4aot")
             return 0
+        _print_whatever()
         if options.command == "bench":
             from . import bench
 
