@@ -1,7 +1,6 @@
 """The fast path and the process: memory, threads, streams, and a torch or a build that has it not."""
 
 import contextlib
-import ctypes
 import gc
 import os
 import sys
@@ -152,8 +151,6 @@ def test_when_it_is_not_used(monkeypatch):
 
     assert not is_off(lambda context: None)
     assert is_off(lambda context: context.setenv("FP4AOT_FAST_PATH", "0"))
-    assert is_off(lambda context: context.delattr(torch.Tensor, "__dlpack_c_exchange_api__"))
-    assert is_off(lambda context: context.setattr(torch.Tensor, "__dlpack_c_exchange_api__", 1))
     assert is_off(lambda context: context.delattr(torch._C, "_increment_version"))
     # Modes that the module does not see, as in a torch that keeps them elsewhere.
     for mode in ("TorchFunctionMode", "TorchDispatchMode"):
@@ -163,23 +160,15 @@ def test_when_it_is_not_used(monkeypatch):
     assert _fast_path.load() is not None
 
 
-@pytest.mark.parametrize("version", [(0, 9), (1, 2), (2, 0)])
-def test_an_exchange_api_of_another_version_is_not_used(version):
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+class NotATensor:
+    """A class whose objects hold no tensor."""
+
+
+@pytest.mark.parametrize("tensor", [object, NotATensor, int, torch.nn.Parameter])
+def test_objects_that_do_not_hold_a_tensor_are_not_read(tensor):
+    """As in a torch whose Python objects keep it elsewhere. (A new tensor is no torch.nn.Parameter.)"""
     from fp4aot._torch_fast import set_up
 
-    name = b"dlpack_exchange_api"
-    table = (ctypes.c_uint64 * 7).from_buffer_copy(
-        ctypes.string_at(pointer(torch.Tensor.__dlpack_c_exchange_api__, name), 56)
-    )
-    (ctypes.c_uint32 * 2).from_buffer(table)[:] = version
-    capsule = new(ctypes.addressof(table), name, None)
-    common = (torch.Tensor.requires_grad, torch.Tensor.is_neg, torch._C._increment_version)
     with pytest.raises(NotImplementedError):
-        set_up(torch.Tensor, torch.nn.Parameter, capsule, *common)
-    with pytest.raises(ValueError, match="incorrect name"):
-        set_up(torch.Tensor, torch.nn.Parameter, new(1, b"other", None), *common)
+        set_up(tensor, torch.nn.Parameter, torch._C._increment_version)
     assert bound("gemm_nvfp4")(*gemm_arguments()) is not DISPATCHED, "what was set up stays"

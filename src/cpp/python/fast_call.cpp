@@ -8,28 +8,26 @@ namespace fp4aot::python {
 
 namespace {
 
-// DLPack's numbers.
-constexpr int kInt = 1, kFloat = 2, kBfloat = 4, kFloat8E4m3fn = 10, kFloat8E8m0fnu = 14;
+using torch::headeronly::ScalarType;
 
-bool read_type(DlpackTensor const& tensor, Type* type) {
-  if (tensor.lanes != 1) return false;
-  switch (tensor.type_code << 8 | tensor.bits) {
-    case kInt << 8 | 8:
+bool read_type(int32_t dtype, Type* type) {
+  switch (static_cast<ScalarType>(dtype)) {
+    case ScalarType::Byte:
       *type = Type::kUint8;
       return true;
-    case kFloat8E4m3fn << 8 | 8:
+    case ScalarType::Float8_e4m3fn:
       *type = Type::kE4m3;
       return true;
-    case kFloat8E8m0fnu << 8 | 8:
+    case ScalarType::Float8_e8m0fnu:
       *type = Type::kUe8m0;
       return true;
-    case kBfloat << 8 | 16:
+    case ScalarType::BFloat16:
       *type = Type::kBf16;
       return true;
-    case kFloat << 8 | 16:
+    case ScalarType::Half:
       *type = Type::kFp16;
       return true;
-    case kFloat << 8 | 32:
+    case ScalarType::Float:
       *type = Type::kFp32;
       return true;
     default:
@@ -37,12 +35,36 @@ bool read_type(DlpackTensor const& tensor, Type* type) {
   }
 }
 
-// True if the answer is False; else, an exception included, false.
-bool is_false(PyObject* answer) {
-  bool const result = answer == Py_False;
-  if (answer == nullptr) PyErr_Clear();
-  Py_XDECREF(answer);
-  return result;
+// False for a tensor without strides or memory, and on a device that is not ours.
+bool read_handle(AtenTensorHandle handle, Operand* operand) {
+  int32_t layout, dtype, device_type, device_index;
+  int64_t dimensions, *sizes, *strides;
+  if (aoti_torch_get_layout(handle, &layout) != AOTI_TORCH_SUCCESS || layout != aoti_torch_layout_strided() ||
+      aoti_torch_get_dtype(handle, &dtype) != AOTI_TORCH_SUCCESS || !read_type(dtype, &operand->type) ||
+      aoti_torch_get_device_type(handle, &device_type) != AOTI_TORCH_SUCCESS ||
+      aoti_torch_get_device_index(handle, &device_index) != AOTI_TORCH_SUCCESS ||
+      aoti_torch_get_dim(handle, &dimensions) != AOTI_TORCH_SUCCESS || dimensions > kMaxDimensions ||
+      aoti_torch_get_sizes(handle, &sizes) != AOTI_TORCH_SUCCESS ||
+      aoti_torch_get_strides(handle, &strides) != AOTI_TORCH_SUCCESS) {
+    return false;
+  }
+  if (device_type == aoti_torch_device_type_cuda()) {
+    operand->device = {FP4AOT_CUDA, device_index};
+  } else if (device_type == aoti_torch_device_type_cpu()) {
+    operand->device = {FP4AOT_CPU, 0};
+  } else {
+    return false;
+  }
+  operand->dimensions = static_cast<int>(dimensions);
+  operand->sizes = sizes;
+  operand->strides = strides;
+  operand->numel = 1;
+  for (int i = 0; i < operand->dimensions; ++i) {
+    if (__builtin_mul_overflow(operand->numel, sizes[i], &operand->numel)) return false;
+  }
+  // Empty ones are rare, and a tensor that is not what it seems (functional, all zero) has no address.
+  return operand->numel > 0 && operand->numel <= kMaxNumel &&
+         aoti_torch_get_data_ptr(handle, &operand->data) == AOTI_TORCH_SUCCESS && operand->data != nullptr;
 }
 
 }  // namespace
@@ -93,32 +115,11 @@ bool Arguments::tensor(Operand* operand) {
   PyObject* const object = *values_++;
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   if (type != state.tensor_type && type != state.parameter_type) return false;
-  DlpackTensor tensor;
-  if (state.exchange->borrow(object, &tensor) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  if (!read_type(tensor, &operand->type) || tensor.dimensions > kMaxDimensions) return false;
-  if (tensor.device_type != FP4AOT_CUDA && (tensor.device_type != FP4AOT_CPU || tensor.device_index != 0)) return false;
+  AtenTensorHandle const handle = handle_of(object, state.tensor_offset);
+  if (!read_handle(handle, operand)) return false;
   operand->object = object;
-  operand->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-  operand->device = {tensor.device_type, tensor.device_index};
-  operand->dimensions = tensor.dimensions;
-  operand->sizes = tensor.sizes;
-  operand->strides = tensor.strides;
-  operand->numel = 1;
-  for (int i = 0; i < tensor.dimensions; ++i) {
-    if (__builtin_mul_overflow(operand->numel, tensor.sizes[i], &operand->numel)) return false;
-  }
-  // Empty ones are rare, and a tensor that is not what it seems (functional, all zero) has no address.
-  if (operand->numel <= 0 || operand->numel > kMaxNumel || tensor.data == nullptr) return false;
-  if (grad_mode_ && operand->type != Type::kUint8 &&
-      !is_false(state.get_attribute(state.requires_grad, object, type))) {
-    return false;
-  }
-  // The imaginary part of a conjugate is stored with the other sign.
-  bool const part_of_complex = operand->type == Type::kFp32 || operand->type == Type::kFp16;
-  return !part_of_complex || is_false(PyObject_CallFunctionObjArgs(state.is_neg, object, nullptr));
+  if (state.is_negative(handle)) return false;
+  return !grad_mode_ || operand->type == Type::kUint8 || !state.requires_grad(*reinterpret_cast<void**>(handle));
 }
 
 bool Arguments::optional_tensor(Operand* operand) {
@@ -168,10 +169,21 @@ bool NewTensor::allocate(int32_t dtype, int64_t const* sizes, int dimensions, fp
     strides[i] = stride;
     if (sizes[i] <= 0 || __builtin_mul_overflow(stride, sizes[i], &stride) || stride > kMaxNumel) return false;
   }
-  int32_t const type = device.type == FP4AOT_CUDA ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu();
-  return aoti_torch_empty_strided(dimensions, sizes, strides, dtype, type, device.index, &handle_) ==
-             AOTI_TORCH_SUCCESS &&
-         aoti_torch_get_data_ptr(handle_, &data_) == AOTI_TORCH_SUCCESS;
+  if (device.type == FP4AOT_CUDA && state.empty_strided_cuda != nullptr) {
+    auto const size = static_cast<size_t>(dimensions);
+    Device const where = {static_cast<int8_t>(aoti_torch_device_type_cuda()), static_cast<int8_t>(device.index)};
+    try {
+      handle_ = reinterpret_cast<AtenTensorHandle>(new ReturnedTensor(
+          state.empty_strided_cuda({sizes, size}, {strides, size}, static_cast<ScalarType>(dtype), where)));
+    } catch (...) {  // the dispatcher will say why
+      return false;
+    }
+  } else {
+    int32_t const type = device.type == FP4AOT_CUDA ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu();
+    if (aoti_torch_empty_strided(dimensions, sizes, strides, dtype, type, device.index, &handle_) != AOTI_TORCH_SUCCESS)
+      return false;
+  }
+  return aoti_torch_get_data_ptr(handle_, &data_) == AOTI_TORCH_SUCCESS;
 }
 
 bool NewTensor::allocate_like(int32_t dtype, Operand const& like, int64_t last) {
@@ -194,9 +206,7 @@ PyObject* NewTensor::to_python() const {
 bool current_stream(fp4aot_device device, void** stream) {
   *stream = nullptr;
   if (device.type != FP4AOT_CUDA) return true;
-  if (state.exchange->current_stream(device.type, device.index, stream) == 0) return true;
-  PyErr_Clear();
-  return false;
+  return state.current_stream != nullptr && state.current_stream(device.index, stream) == AOTI_TORCH_SUCCESS;
 }
 
 bool increment_versions(std::initializer_list<Operand const*> written) {

@@ -57,7 +57,7 @@ PyObject* bind(PyObject*, PyObject* arguments) {
   PyObject* dispatched = nullptr;
   if (!PyArg_ParseTuple(arguments, "sO", &name, &dispatched)) return nullptr;
   NamedOp const* const op = find(name);
-  if (op == nullptr || state.exchange == nullptr) return Py_NewRef(dispatched);
+  if (op == nullptr || state.tensor_type == nullptr) return Py_NewRef(dispatched);
   static PyMethodDef method = {"fast", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
                                nullptr};
   Py_INCREF(dispatched);
@@ -70,24 +70,14 @@ PyObject* bind(PyObject*, PyObject* arguments) {
 
 PyObject* set_up(PyObject*, PyObject* arguments) {
   State made = {};
-  PyObject* capsule = nullptr;
-  if (!PyArg_ParseTuple(arguments, "OOOOOO", &made.tensor_type, &made.parameter_type, &capsule, &made.requires_grad,
-                        &made.is_neg, &made.increment_version)) {
+  if (!PyArg_ParseTuple(arguments, "OOO", &made.tensor_type, &made.parameter_type, &made.increment_version)) {
     return nullptr;
   }
-  auto const* const exchange = static_cast<DlpackExchange const*>(PyCapsule_GetPointer(capsule, kDlpackCapsule));
-  if (exchange == nullptr) return nullptr;
-  made.get_attribute = reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(made.requires_grad), Py_tp_descr_get));
-  if (exchange->major != kDlpackMajor || exchange->minor < kDlpackMinor || exchange->borrow == nullptr ||
-      exchange->current_stream == nullptr || made.get_attribute == nullptr || !find_functions(&made)) {
+  if (!find_functions(&made) || !find_tensor_offset(&made)) {
     PyErr_SetString(PyExc_NotImplementedError, "fp4aot: this torch has not what the fast path needs.");
     return nullptr;
   }
-  made.exchange = exchange;
-  for (PyObject* object :
-       {made.tensor_type, made.parameter_type, made.requires_grad, made.is_neg, made.increment_version}) {
-    Py_INCREF(object);
-  }
+  for (PyObject* object : {made.tensor_type, made.parameter_type, made.increment_version}) Py_INCREF(object);
   state = made;
   Py_RETURN_NONE;
 }
@@ -100,8 +90,7 @@ PyObject* accept_keys(PyObject*, PyObject*) {
 PyObject* is_quiet(PyObject*, PyObject*) { return PyBool_FromLong(nothing_to_dispatch()); }
 
 PyMethodDef methods[] = {
-    {"set_up", set_up, METH_VARARGS,
-     "set_up(Tensor, Parameter, exchange, requires_grad, is_neg, increment_version): once a process, and first."},
+    {"set_up", set_up, METH_VARARGS, "set_up(Tensor, Parameter, increment_version): once a process, and first."},
     {"accept_keys", accept_keys, METH_NOARGS, "The thread's dispatch keys are now those of inference mode."},
     {"is_quiet", is_quiet, METH_NOARGS, "Whether the dispatcher would do nothing now but call the kernel."},
     {"bind", bind, METH_VARARGS, "bind(name, dispatched): the op's fast function, or `dispatched` if it has none."},

@@ -31,15 +31,18 @@ except (TorchError, LoadError) as error:
         """Never called: nothing is a Tensor."""
 else:
     Tensor = _torch_ops.Tensor  # type: ignore[assignment,misc]
+    _traced, _eager, _is_traced = _torch_ops.Traced, _torch_ops.Eager, _torch_ops.is_dynamo_compiling
 
     def torch_backend() -> Any:
         """Where the torch ops are to be called."""
-        return _torch_ops.Traced if _torch_ops.is_dynamo_compiling() else _torch_ops.Eager
+        return _traced if _is_traced() else _eager
 
 
-LAYOUTS = {"swizzled": 0, "linear": 1}
+# Compared by identity, which is fastest, and which no bool shares; an equal string is looked up.
+DEFAULT_TACTIC = 0
+SWIZZLED = "swizzled"
+LAYOUTS = {SWIZZLED: 0, "linear": 1}
 ROUNDINGS = {"ceil": 0, "floor": 1}
-DEFAULT_TACTIC = 0  # compared by identity, which no bool shares and which is fastest
 
 
 def code(codes: dict[str, int], name: str, value: str) -> int:

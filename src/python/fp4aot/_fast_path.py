@@ -2,8 +2,9 @@
 
 A fast function does what the dispatcher would, in half the host time, if there is nothing for the dispatcher to do: no
 subclass, mode, transform, gradient, trace or profiler. Else, and if anything about the arguments is unusual or wrong,
-it calls the dispatcher. It needs DLPack's C exchange API (torch 2.11) and a few functions that torch's stable ABI does
-not have; without one of them, or without the module, all calls are dispatched. ``FP4AOT_FAST_PATH=0`` does so too.
+it calls the dispatcher. It needs a few functions that torch's stable ABI does not have, and the place of the handle in
+a tensor's Python object, which it looks for. Without one of them, or without the module, all calls are dispatched, and
+with ``FP4AOT_FAST_PATH=0``.
 """
 
 from __future__ import annotations
@@ -53,9 +54,6 @@ def load() -> Bind | None:
         _torch_fast.set_up(
             torch.Tensor,
             torch.nn.Parameter,
-            torch.Tensor.__dlpack_c_exchange_api__,  # type: ignore[attr-defined]
-            torch.Tensor.requires_grad,
-            torch.Tensor.is_neg,
             torch._C._increment_version,  # type: ignore[attr-defined]
         )
         with torch.inference_mode(False), torch.no_grad():

@@ -7,6 +7,7 @@ from typing import Any
 from ._backend import (
     LAYOUTS,
     ROUNDINGS,
+    SWIZZLED,
     Array,
     Rounding,
     ScaleLayout,
@@ -33,7 +34,7 @@ def quantize_nvfp4(
 
     Returns ``(codes, scales)``; see :mod:`fp4aot.ops` for shapes and dtypes.
     """
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
         return numpy_backend(x, pdl).quantize("quantize_nvfp4", x, layout, out, global_scale=global_scale)
     try:
@@ -62,7 +63,7 @@ def quantize_mxfp4(
 
     Returns ``(codes, scales)``.
     """
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
         return numpy_backend(x, pdl).quantize("quantize_mxfp4", x, layout, out, rounding=mode)
@@ -89,7 +90,7 @@ def silu_mul_quantize_nvfp4(
 
     The product is computed in float32 and rounded to ``x.dtype`` before it is quantised.
     """
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
         return numpy_backend(x, pdl).quantize("silu_mul_quantize_nvfp4", x, layout, out, global_scale=global_scale)
     try:
@@ -110,7 +111,7 @@ def silu_mul_quantize_mxfp4(
     pdl: bool = False,
 ) -> tuple[Array, Array]:
     """``quantize_mxfp4(silu(gate) * up)`` for ``x = [gate, up]`` of ``[*, 2K]``, the gate in the first half."""
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     mode = code(ROUNDINGS, "rounding", rounding)
     if not isinstance(x, Tensor):
         return numpy_backend(x, pdl).quantize("silu_mul_quantize_mxfp4", x, layout, out, rounding=mode)
@@ -140,7 +141,7 @@ def rmsnorm_quantize_nvfp4(
     to ``residual`` **in place**. ``weight`` and ``residual`` have the dtype of ``x``. The result is computed in float32
     and rounded to ``x.dtype`` before it is quantised.
     """
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(x, Tensor):
         return numpy_backend(x, pdl).quantize(
             "rmsnorm_quantize_nvfp4",
@@ -189,7 +190,7 @@ def dequantize_nvfp4(
 
     ``dtype`` is bfloat16 (default for tensors), float16 or float32 (default for NumPy); ignored if ``out`` is given.
     """
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
         return numpy_backend(codes, pdl).dequantize("dequantize_nvfp4", codes, scales, layout, dtype, out, global_scale)
     try:
@@ -214,7 +215,7 @@ def dequantize_mxfp4(
     pdl: bool = False,
 ) -> Array:
     """``e2m1(codes) * scales`` as ``[*, K]``; as :func:`dequantize_nvfp4`, without a global scale."""
-    layout = code(LAYOUTS, "scale_layout", scale_layout)
+    layout = 0 if scale_layout is SWIZZLED else code(LAYOUTS, "scale_layout", scale_layout)
     if not isinstance(codes, Tensor):
         return numpy_backend(codes, pdl).dequantize("dequantize_mxfp4", codes, scales, layout, dtype, out, None)
     try:
