@@ -36,6 +36,29 @@ def bad_calls(device):
         "k of a and b": (lambda: OPS.gemm_nvfp4(a, b[:, :16], scales, scales, BF16), "a has 32 bytes .*b has 16;"),
         "bias": (lambda: OPS.gemm_nvfp4(a, b, scales, scales, BF16, None, new(8)), r"bias has shape \[8\].*\[16\]"),
         "out shape": (lambda: OPS.gemm_nvfp4_out(new(4, 8), a, b, scales, scales), r"has shape \[4, 8\].*\[4, 16\]"),
+        "short scales": (
+            lambda: OPS.dequantize_nvfp4(new(129, 32, dtype=u8), scales, None, BF16),
+            "scales has 512 bytes; 1024 are needed",
+        ),
+        "short linear scales": (
+            lambda: OPS.dequantize_nvfp4(a, new(15, dtype=u8), None, BF16, 1),
+            "scales has 15 bytes; 16 are needed",
+        ),
+        "short a_scales": (
+            lambda: OPS.gemm_nvfp4(new(129, 32, dtype=u8), b, scales, scales, BF16),
+            "a_scales has 512 bytes; 1024 are needed",
+        ),
+        "short b_scales": (
+            lambda: OPS.gemm_mxfp4(a, b, scales, scales[:64], BF16),
+            "b_scales has 256 bytes; 512 are needed",
+        ),
+        "short scales of weights": (
+            lambda: OPS.prepare_w4a16_nvfp4(b, scales[:127]),
+            "scales has 508 bytes; 512 are needed",
+        ),
+        "unswizzled rows": (lambda: OPS.unswizzle_scales(scales, -1, 4), "rows = -1 .*at least 0"),
+        "unswizzled columns": (lambda: OPS.unswizzle_scales(scales, 1, 0), "columns = 0 .*at least 1"),
+        "short swizzled": (lambda: OPS.unswizzle_scales(scales, 129, 4), "swizzled has 512 bytes; .*1024"),
         "device": (
             lambda: OPS.quantize_nvfp4(new(3, 32), new(1, dtype=torch.float32, on=other)),
             f"global_scale is on {other}.*first tensor is on {device}",
@@ -49,6 +72,20 @@ def test_a_fake_refuses_what_the_op_refuses(name):
         call, text = bad_calls(device)[name]
         with pytest.raises(ValueError, match=text):
             call()
+
+
+def test_symbolic_sizes_tie_no_shapes():
+    """A graph whose codes and scales come from outside has a number of rows of each, and no guard between them."""
+
+    def work(codes, scales):
+        return OPS.dequantize_nvfp4(codes, scales, None, BF16)
+
+    codes, scales = fp4aot.quantize_nvfp4(torch.linspace(-6, 6, 200 * 64).view(200, 64))
+    rows, padded = torch.export.Dim("rows", min=1, max=5000), torch.export.Dim("padded", min=128, max=5120)
+    module = torch.nn.Module()
+    module.forward = work
+    exported = torch.export.export(module, (codes, scales), dynamic_shapes=({0: rows}, {0: padded}))
+    assert torch.equal(exported.module()(codes[:7], scales), work(codes[:7], scales))
 
 
 def test_fakes_of_good_calls():

@@ -67,6 +67,20 @@ def check_device(op: str, name: str, tensor: Tensor, first: Tensor) -> None:
     require(tensor.device == first.device, op, name, text)
 
 
+def check_bytes(op: str, name: str, scales: Tensor, needed: int) -> None:
+    """A scale buffer that is large enough. Sizes that are symbols pass: a guard would tie the shape of the scales to
+    that of the codes in every exported graph."""
+    given = scales.numel()
+    if isinstance(given, int) and isinstance(needed, int):
+        require(given >= needed, op, name, " has ", given, " bytes; ", needed, " are needed.")
+
+
+def check_swizzled(op: str, name: str, scales: Tensor, rows: int, columns: int) -> None:
+    """A buffer for swizzled scales of ``rows`` x ``columns`` blocks."""
+    padded_rows, padded_columns = swizzled_shape(rows, columns)
+    check_bytes(op, name, scales, padded_rows * padded_columns)
+
+
 def check_scalar(op: str, name: str, tensor: Tensor | None, first: Tensor) -> None:
     """None, or one float32 on the first tensor's device."""
     if tensor is not None:

@@ -20,6 +20,7 @@ from ._fake_checks import (
     Fake,
     Format,
     check_bias,
+    check_bytes,
     check_device,
     check_dtype,
     check_float,
@@ -28,6 +29,7 @@ from ._fake_checks import (
     check_n,
     check_scalar,
     check_shape,
+    check_swizzled,
     require,
     row_count,
     swizzled_shape,
@@ -114,6 +116,10 @@ def _dequantized(
         text = " has the wrong shape; linear scales are [*, K/block] with the rows of the codes, or a flat buffer."
         require(scales.shape[-1] == k // vector, op, "scales", text)
         require(row_count(scales.shape) == row_count(codes.shape), op, "scales", text)
+    elif layout == LINEAR:
+        check_bytes(op, "scales", scales, row_count(codes.shape) * (k // vector))
+    else:
+        check_swizzled(op, "scales", scales, row_count(codes.shape), k // vector)
     return codes.new_empty((*codes.shape[:-1], k), dtype=dtype)
 
 
@@ -150,7 +156,11 @@ def _swizzle_scales(scales: Tensor, pdl: bool = False) -> Tensor:
 
 
 def _unswizzle_scales(swizzled: Tensor, rows: int, columns: int, pdl: bool = False) -> Tensor:
-    check_dtype("unswizzle_scales", "swizzled", swizzled, _SCALES)
+    op = "unswizzle_scales"
+    check_dtype(op, "swizzled", swizzled, _SCALES)
+    require(rows >= 0, op, "rows = ", rows, " is not allowed; it must be at least 0.")
+    require(columns >= 1, op, "columns = ", columns, " is not allowed; it must be at least 1.")
+    check_swizzled(op, "swizzled", swizzled, rows, columns)
     return swizzled.new_empty((rows, columns))
 
 
@@ -176,9 +186,10 @@ def _gemm(op: str, fmt: Format) -> Fake:
         require(columns == b.shape[1], op, "a has ", columns, " bytes a row and b has ", b.shape[1], text)
         check_k(op, columns * 2, 32)
         check_n(op, n)
-        for name, scales in {"a_scales": a_scales, "b_scales": b_scales}.items():
+        for name, scales, rows in (("a_scales", a_scales, row_count(a.shape)), ("b_scales", b_scales, n)):
             check_device(op, name, scales, a)
             check_dtype(op, name, scales, (fmt[1], torch.uint8))
+            check_swizzled(op, name, scales, rows, columns * 2 // fmt[0])
         check_float(op, "out_dtype", out_dtype)
         check_scalar(op, "alpha", alpha, a)
         check_bias(op, bias, n, a)

@@ -16,6 +16,7 @@ from ._fake_checks import (
     Fake,
     Format,
     check_bias,
+    check_bytes,
     check_device,
     check_dtype,
     check_float,
@@ -23,6 +24,7 @@ from ._fake_checks import (
     check_matrix,
     check_n,
     check_scalar,
+    check_swizzled,
     require,
     row_count,
     swizzled_shape,
@@ -51,6 +53,10 @@ def _prepare(op: str, fmt: Format) -> Fake:
             text = " has the wrong shape; linear scales are [N, K/block], or a flat buffer."
             require(scales.shape[-1] == k // vector, op, "scales", text)
             require(row_count(scales.shape) >= n, op, "scales", text)
+        elif scale_layout == LINEAR:
+            check_bytes(op, "scales", scales, n * (k // vector))
+        else:
+            check_swizzled(op, "scales", scales, n, k // vector)
         return codes.new_empty((prepared_bytes(vector, n, k),), dtype=torch.uint8)
 
     return fake
