@@ -53,12 +53,18 @@ def pytest_ignore_collect(collection_path):
     return None
 
 
+# Files that take longest: two processes share the rest while these run, so that neither ends long before the other.
+FIRST = ("emulation/", "static/")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """`--dist loadfile`, but all of static/ in one process: its files look into the same, long machine code."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # by their number of tests
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid):
@@ -80,6 +86,8 @@ def pytest_collection_modifyitems(config, items):
         from ptxsim import python_suite
 
         python_suite.choose(config, items)
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        items.sort(key=lambda item: next((i for i, part in enumerate(FIRST) if part in item.nodeid), len(FIRST)))
     for item in items:
         if "cuda" in item.keywords and "cuda" not in devices():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device that an image of the wheel serves"))
