@@ -28,13 +28,15 @@ def rule(tmp_path_factory):
     library = installed.load(installed.build_library(source, output, f"-I{SOURCE}", include=SOURCE / "include"))
     library.name.restype = ctypes.c_char_p
     library.cost.restype = ctypes.c_int64
+    library.leaves_room.restype = ctypes.c_bool
     return library
 
 
-def choose(rule, mxfp4: bool, m: int, n: int, k: int, a_dtype=BF16, d_dtype=BF16) -> tuple[int, str]:
+def choose(rule, mxfp4: bool, m: int, n: int, k: int, a_dtype=BF16, d_dtype=BF16, chained=False) -> tuple[int, str]:
     sizes = [ctypes.c_int64(value) for value in (m, n, k)]
-    costs = [rule.cost(mxfp4, *sizes, a_dtype, d_dtype, tactic) for tactic in range(rule.tactics())]
-    cost, tactic = min((cost, tactic) for tactic, cost in enumerate(costs) if cost >= 0)
+    allowed = [tactic for tactic in range(rule.tactics()) if not chained or rule.leaves_room(tactic)]
+    costs = [(rule.cost(mxfp4, *sizes, a_dtype, d_dtype, tactic), tactic) for tactic in allowed]
+    cost, tactic = min(pair for pair in costs if pair[0] >= 0)
     return cost, rule.name(tactic).decode()
 
 
@@ -58,17 +60,34 @@ def test_the_choice_is_nearly_the_best_tactic(rule):
     assert sum(lost) / len(lost) <= 0.01
 
 
+def test_the_choice_that_leaves_the_next_kernel_room_is_nearly_the_best_of_those(rule):
+    room = {rule.name(tactic).decode() for tactic in range(rule.tactics()) if rule.leaves_room(tactic)}
+    assert {name for name in room if not name.startswith("mma_sync_")} == {
+        f"wgmma_64x{tokens}_cluster{ctas}" for tokens in (8, 16, 32, 64) for ctas in (1, 2, 4)
+    }
+    lost = []
+    for kind, n, k, m, times in measured():
+        best = min((us for name, us in times.items() if name in room), default=None)
+        if m > 64 or best is None:  # all that leave room take more than KEPT times the best
+            continue
+        _, name = choose(rule, kind == "mxfp4", m, n, k, chained=True)
+        lost.append(times.get(name, KEPT * min(times.values())) / best - 1)
+        assert lost[-1] <= 0.06, f"{kind} N {n} K {k} M {m}: {name}, best {best}"
+    assert len(lost) > 60
+
+
 @pytest.mark.parametrize(("a_dtype", "d_dtype"), [(BF16, BF16), (FP16, FP16), (BF16, FP32)])
 @pytest.mark.parametrize("mxfp4", [False, True])
 def test_more_rows_or_columns_never_cost_much_less(rule, mxfp4, a_dtype, d_dtype):
     # Rows that fill a tile are quicker than some that do not: what a copy does not find costs more than what it finds.
+    # With few columns a CTA has more parts of k, whose sums cost up to 1 us (N 4096: 16 parts 12.0 us, 4 parts 10.1).
     ms = [1, 2, 7, 8, 9, 16, 17, 32, 33, 48, 64, 65, 100, 128, 129, 192, 256, 257, 400, 512, 513, 800, 1024, 1025, 3000]
     ns = [8, 128, 136, 512, 1024, 1032, 2048, 4096, 6144, 7168, 8200, 14336, 28672]
     for k in (32, 512, 4096, 7200):
         costs = {(m, n): choose(rule, mxfp4, m, n, k, a_dtype, d_dtype)[0] for m in ms for n in ns}
         for m, n in itertools.product(ms, ns):
             more = min(costs[m2, n2] for m2 in ms if m2 >= m for n2 in ns if n2 >= n)
-            assert costs[m, n] <= 1.2 * more, f"M {m} N {n} K {k}: {costs[m, n]} ns, a larger product {more}"
+            assert costs[m, n] <= 1.25 * more, f"M {m} N {n} K {k}: {costs[m, n]} ns, a larger product {more}"
 
 
 def table(path: str) -> str:

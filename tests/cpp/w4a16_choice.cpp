@@ -36,6 +36,12 @@ char const* name(int tactic) {
   return tactic < kW4a16WgmmaTactics ? kW4a16WgmmaNames[tactic] : kW4a16FewNames[tactic - kW4a16WgmmaTactics];
 }
 
+// Whether the default may be this tactic where the next kernel of a chain may start beside it.
+bool leaves_room(int tactic) {
+  int const few = tactic - kW4a16MmaSyncTactics - kW4a16WgmmaTactics;
+  return tactic < kW4a16MmaSyncTactics || (few >= 0 && w4a16_few_leaves_room(few));
+}
+
 // Nanoseconds; -1 for a tactic that is not valid.
 int64_t cost(int mxfp4, int64_t m, int64_t n, int64_t k, int a_dtype, int d_dtype, int tactic) {
   Format const format = format_of(mxfp4);

@@ -163,10 +163,19 @@ def list_tactics(
 
 
 def default_tactic(
-    op: str, m: int, n: int, k: int, device: Device = None, out_dtype: Any = None, a_dtype: Any = None
+    op: str,
+    m: int,
+    n: int,
+    k: int,
+    device: Device = None,
+    out_dtype: Any = None,
+    a_dtype: Any = None,
+    pdl: bool = False,
 ) -> int:
-    """The tactic that ``tactic=0`` chooses for the shape."""
+    """The tactic that ``tactic=0`` chooses for the shape, for a call with ``pdl`` (:mod:`fp4aot.ops`) or without."""
     params = _gemm_params(op, m, n, k, device, out_dtype, a_dtype)
+    if pdl:
+        params.flags = _abi.load().constants["FP4AOT_FLAG_PDL"]
     tactic = ctypes.c_int32()
     _loader.check(_loader.library().fp4aot_default_tactic(_loader.slot(op), ctypes.byref(params), ctypes.byref(tactic)))
     return tactic.value

@@ -11,9 +11,9 @@ namespace fp4aot::sm120a {
 // Estimates that nothing has measured, for NVFP4; rule.h has a percentage for MXFP4. A tile's 576 bytes take 60 ns of a
 // multiprocessor's share of 1.79 TB/s, which NVIDIA publishes for an RTX PRO 6000, longer than its products take; chains
 // are an H200's, by clock.
-constexpr W4a16TileCost kW4a16TileCosts[] = {{kW4a16Tiles[0].tile, 64000, 122000, 2900000},
-                                             {kW4a16Tiles[1].tile, 65000, 125000, 2900000},
-                                             {kW4a16Tiles[2].tile, 67000, 340000, 2900000}};
+constexpr W4a16TileCost kW4a16TileCosts[] = {{kW4a16Tiles[0].tile, 64000, 122000, 2900000, 640000},
+                                             {kW4a16Tiles[1].tile, 65000, 125000, 2900000, 640000},
+                                             {kW4a16Tiles[2].tile, 67000, 340000, 2900000, 640000}};
 static_assert(sizeof kW4a16TileCosts == sizeof kW4a16Tiles);
 
 template <Format kFormat>
@@ -26,6 +26,7 @@ struct W4a16Policy {
   static constexpr int kOthers = kW4a16TileTacticCount;
   static char const* other_name(int tactic) { return kW4a16TileTactics[tactic].name; }
   static bool other_valid(Params const& p, int tactic) { return w4a16_tile_valid(p, kFormat, tactic); }
+  static bool other_leaves_room(int) { return true; }  // as much as those of mma_sync.cuh, which take as much
   static int64_t other_cost(Params const& p, int tactic, int sms) { return w4a16_tile_cost(p, kFormat, tactic, sms); }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
     return p.a_dtype == FP4AOT_BF16 ? W4a16TilesUnit<kFormat, true>::launch(p, tactic, sms, message)

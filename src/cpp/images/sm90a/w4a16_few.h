@@ -98,6 +98,10 @@ constexpr bool w4a16_few_valid(fp4aot_gemm_w4a16_params const& p, Format format,
   return s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
 }
 
+constexpr bool w4a16_few_leaves_room(int tactic) {  // rule.h
+  return kW4a16FewTiles[tactic / kW4a16FewClusterSizes].max_shared <= kW4a16FewMaxShared;
+}
+
 template <Format kFormat>
 struct W4a16Few {
   static fp4aot_status launch(fp4aot_gemm_w4a16_params const& p, int tactic, int sms, Message* message);

@@ -31,6 +31,7 @@ struct W4a16Policy {
     if (few(tactic) < 0) return w4a16_wgmma_valid(p, wgmma(tactic));
     return w4a16_few_valid(p, kFormat, few(tactic), multiprocessors_of(p.device.index, kMultiprocessors));
   }
+  static bool other_leaves_room(int tactic) { return few(tactic) >= 0 && w4a16_few_leaves_room(few(tactic)); }
   static int64_t other_cost(Params const& p, int tactic, int sms) {
     return few(tactic) >= 0 ? w4a16_few_cost(p, kFormat, few(tactic), sms)
                             : w4a16_wgmma_cost(p, kFormat, wgmma(tactic), sms);

@@ -2,10 +2,10 @@
 //
 // A cluster owns `group` row tiles of 16 weight rows. k is cut into parts, one for each CTA of the cluster and each
 // threadIdx.z in it. A warp owns kRowTiles row tiles of one part: streams that come by bulk copies through a ring of its
-// own, so that no warp waits for another. Activations of a part come in chunks of kW4a16ChunkTiles k tiles, asked for before
-// the weights and waited for chunk by chunk. A part is one stretch of k, or, where the parts are long, they take chunks in
-// turn: what all warps of a row tile read at a time is neighbours then. At the end each warp sends its sums to the CTA of
-// the cluster that adds them, always in one order.
+// own, so that no warp waits for another. Activations of a part come in chunks of kW4a16ChunkTiles k tiles, waited for chunk
+// by chunk, to buffers that are filled again a chunk after they were read. A part is one stretch of k, or, where the parts
+// are long, they take chunks in turn: what all warps of a row tile read at a time is neighbours then. At the end each warp
+// sends its sums to the CTA of the cluster that adds them, always in one order.
 //
 // The products' k order is not the memory's: lane 4g + t has k 16t..16t + 15 of each tile of 64, for weights and
 // activations alike, so that it needs one scale a row and its activations are 32 contiguous bytes. MXFP4 with fp16
@@ -52,15 +52,23 @@ struct W4a16Config {
   static_assert(kW4a16Slots == 2, "the loop over slots has two steps");
 
   static constexpr bool kSumsOverRing = w4a16_sums_over_ring(kTokenTiles);
+  // Chains of products, each with sums of its own, as far as registers allow: a warp that others leave alone waits for
+  // the product before.
+  static constexpr int kChains = kTokenTiles * kRowTiles == 1 && !kScaledSums ? 2 : 1;
+  static constexpr bool kWeightsFirst = kTokenTiles == 1;  // a slot is asked for before activations, which are few then
 };
+
+// A warp's sums: [chain][row tile][token tile].
+template <class Config>
+using W4a16Sums = float[Config::kChains][Config::kRowTiles][Config::kTokenTiles][4];
 
 // k 8 * kHalf .. 8 * kHalf + 7 of each lane's 16 of a k tile. activations: this lane's of each token tile, at `offset`.
 template <class Config, int kHalf, bool kSmall>
 __device__ __forceinline__ void multiply_half(
     uint4 const (&codes)[Config::kRowTiles],
     RowFactors<Config::kFormat, Config::kBf16> const (&factors)[Config::kRowTiles],
-    uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
-    float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+    uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset, W4a16Sums<Config>& sums) {
+  auto& accumulator = sums[kHalf % Config::kChains];
   uint32_t a[Config::kRowTiles][2][4];
 #pragma unroll
   for (int r = 0; r < Config::kRowTiles; ++r) {
@@ -81,7 +89,7 @@ __device__ __forceinline__ void multiply_half(
 template <class Config>
 __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane,
                                                 uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
-                                                float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+                                                W4a16Sums<Config>& sums) {
 #pragma unroll 1
   for (int block = 0; block < 2; ++block) {
     uint32_t a[Config::kRowTiles][2][4];
@@ -113,7 +121,7 @@ __device__ __forceinline__ void multiply_scaled(uint32_t tile, uint32_t lane,
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           // 2^14 at once and not at the end: accumulators should not be smaller than the results.
-          accumulator[r][n][j] = __fmaf_rn(sum[j] * 0x1p14f, scale[r][j / 2], accumulator[r][n][j]);
+          sums[0][r][n][j] = __fmaf_rn(sum[j] * 0x1p14f, scale[r][j / 2], sums[0][r][n][j]);
         }
       }
     }
@@ -146,9 +154,9 @@ template <class Config, bool kSmall>
 __device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t codes_at,
                                                 uint32_t const (&scales)[Config::kRowTiles], uint32_t lane,
                                                 uint32_t const (&activations)[Config::kTokenTiles], uint32_t offset,
-                                                float (&accumulator)[Config::kRowTiles][Config::kTokenTiles][4]) {
+                                                W4a16Sums<Config>& sums) {
   if constexpr (Config::kScaledSums) {
-    multiply_scaled<Config>(tile, lane, activations, offset, accumulator);
+    multiply_scaled<Config>(tile, lane, activations, offset, sums);
   } else {
     uint4 codes[Config::kRowTiles];
     RowFactors<Config::kFormat, Config::kBf16> factors[Config::kRowTiles];
@@ -157,8 +165,8 @@ __device__ __forceinline__ void multiply_k_tile(uint32_t tile, uint32_t codes_at
       codes[r] = shared_load16(codes_at + r * Config::kStreamBytes);
       factors[r].set(row_factors<Config::kFormat, Config::kBf16, kSmall>(scales[r]));
     }
-    multiply_half<Config, 0, kSmall>(codes, factors, activations, offset, accumulator);
-    multiply_half<Config, 1, kSmall>(codes, factors, activations, offset, accumulator);
+    multiply_half<Config, 0, kSmall>(codes, factors, activations, offset, sums);
+    multiply_half<Config, 1, kSmall>(codes, factors, activations, offset, sums);
   }
 }
 
@@ -209,25 +217,6 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   uint32_t const full = sums_barrier + 16 + blockDim.y * blockDim.z * 16 + warp_z * args.buffers * 16;
   uint32_t const read = full + args.buffers * 8;  // of buffers that all warps of a part have read
   uint32_t const buffers = base + args.buffer_offset + warp_z * args.buffers * args.buffer_bytes;
-  uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
-
-  // Starts this warp's copies of the next chunk of activations, [token][chunk of k]; k that does not exist becomes zero.
-  // Warps that have no token copy nothing.
-  uint32_t copied_k = k_tile * kW4a16TileK + lane * 8;
-  uint8_t const* copied =
-      args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + copied_k * uint64_t{2});
-  auto const start_chunk = [&](uint32_t buffer, uint32_t tiles) {
-    uint32_t to = buffer + warp_y * kW4a16TokenPitch + lane * 16;
-    uint8_t const* from = copied;
-#pragma unroll 1
-    for (uint32_t token = warp_y; token < token_end; token += blockDim.y) {
-      cp_async16(to, from, copied_k < args.k);
-      to += blockDim.y * kW4a16TokenPitch;
-      from += blockDim.y * args.a_stride;
-    }
-    copied_k += tiles * kW4a16TileK;
-    copied += tiles * kW4a16TileK * 2;
-  };
   // One lane: starts the copies of the next k tiles of this warp's row tiles.
   auto const start_slot = [&](uint32_t tiles, uint32_t slot, uint32_t barrier, uint8_t const* from) {
     uint32_t const bytes = tiles * kTileBytes;
@@ -247,12 +236,36 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   // The whole warp executes the instruction that is predicated for lane 0: racecheck takes lane 31 for who writes.
   __syncwarp();
   pdl_wait();
+  auto const start_first = [&] {
+    if (elected() && left > 0) start_slot(first_slot, ring, ring_barriers, source);
+  };
+  if constexpr (Config::kWeightsFirst) start_first();
+  // Starts this warp's copies of the next chunk of activations, [token][chunk of k]; k that does not exist becomes zero.
+  // Warps that have no token copy nothing.
+  uint32_t const first_token = blockIdx.y * Config::kTokens, token_end = min(args.m - first_token, Config::kTokens);
+  // kept: not computed before the weights that come first, as code that runs for the first time is slow.
+  uint32_t const copying = Config::kWeightsFirst ? kept(lane) : lane;
+  uint32_t copied_k = k_tile * kW4a16TileK + copying * 8;
+  uint8_t const* copied =
+      args.a + ((first_token + warp_y) * static_cast<uint64_t>(args.a_stride) + copied_k * uint64_t{2});
+  auto const start_chunk = [&](uint32_t buffer, uint32_t tiles) {
+    uint32_t to = buffer + warp_y * kW4a16TokenPitch + copying * 16;
+    uint8_t const* from = copied;
+#pragma unroll 1
+    for (uint32_t token = warp_y; token < token_end; token += blockDim.y) {
+      cp_async16(to, from, copied_k < args.k);
+      to += blockDim.y * kW4a16TokenPitch;
+      from += blockDim.y * args.a_stride;
+    }
+    copied_k += tiles * kW4a16TileK;
+    copied += tiles * kW4a16TileK * 2;
+  };
   start_chunk(buffers, interleaved ? second_k - k_tile : first_chunk);
-  uint8_t const* const second = source + (second_k - k_tile) * kTileBytes;
+  if constexpr (!Config::kWeightsFirst) start_first();
   uint32_t const step_bytes = step_k * kTileBytes;
-  if (elected()) {
-    if (left > 0) start_slot(first_slot, ring, ring_barriers, source);
-    if (left > kSlotTiles) start_slot(kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, second);
+  uint8_t const* const second = source + kept(second_k - k_tile) * kTileBytes;
+  if (elected() && left > kSlotTiles) {
+    start_slot(kSlotTiles, ring + Config::kSlotBytes, ring_barriers + 8, second);
   }
   if (lane == 0) {
     if (warp_y == 0) {
@@ -283,7 +296,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   float const factor = args.alpha != nullptr ? *args.alpha : 1.0f;
 
   source = second + step_bytes;
-  float accumulator[kRowTiles][kTokenTiles][4] = {};
+  W4a16Sums<Config> accumulators = {};
   uint32_t activations[kTokenTiles];  // of the first buffer; tokens that do not exist are the last one again
 #pragma unroll
   for (uint32_t n = 0; n < kTokenTiles; ++n) {
@@ -291,20 +304,24 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
         buffers + min(n * 8 + g, token_end - 1) * kW4a16TokenPitch + (Config::kScaledSums ? t * 4 : t * 32);
   }
   left = __shfl_sync(~0u, left, 0);  // the same for a whole warp
-  uint32_t const reused = args.chunks - args.buffers;
+  // A buffer is filled again when all have read the chunk after it too, if there are enough: no warp waits for the slowest.
+  uint32_t const reused = args.chunks - args.buffers, lag = args.buffers > 2 ? 2 : 1;
   uint32_t chunk = 0, buffer = 0, buffer_phase = 0, slot_phase = 0;
   // The next chunk: its activations are there, at `offset`, if this warp multiplies it.
   uint32_t offset = 0, of_chunk = 0;  // the latter: k tiles that are left of it
   auto const next_chunk = [&](uint32_t tiles) {
     if (chunk - 1 < reused) {
-      uint32_t const last = buffer == 0 ? args.buffers - 1 : buffer - 1;
       __syncwarp();
-      if (lane == 0) mbarrier_arrive(read + 8 * last);
+      if (lane == 0) mbarrier_arrive(read + 8 * ((buffer == 0 ? args.buffers : buffer) - 1));
+    }
+    if (chunk - lag < reused) {
+      bool const wraps = buffer < lag;
+      uint32_t const freed = (wraps ? buffer + args.buffers : buffer) - lag;
       // A warp that neither copies nor waits for what others copy would arrive again before the phase has ended.
-      if (copies || left == 0) mbarrier_wait(read + 8 * last, buffer == 0 ? buffer_phase ^ 1 : buffer_phase);
+      if (copies || left == 0) mbarrier_wait(read + 8 * freed, wraps ? buffer_phase ^ 1 : buffer_phase);
       if (copies) {
-        start_chunk(buffers + last * args.buffer_bytes, step_chunk);
-        cp_async_arrive(full + 8 * last);
+        start_chunk(buffers + freed * args.buffer_bytes, step_chunk);
+        cp_async_arrive(full + 8 * freed);
       }
     }
     if (left > 0) mbarrier_wait(full + 8 * buffer, buffer_phase);
@@ -322,7 +339,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     for (uint32_t i = 0; i < tiles; ++i) {
       load_scales<Config>(scales_at + in_ring, scales);
       multiply_k_tile<Config, false>(ring + in_ring, codes_at + in_ring, scales, lane, activations, offset,
-                                     accumulator);
+                                     accumulators);
       in_ring += kTileBytes;
       offset += kW4a16TileK * 2;
     }
@@ -360,7 +377,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
         constexpr bool kSmall = Config::kSmallScales;
         if constexpr (!kSmall) load_scales<Config>(scales_at + kInRing + i * kTileBytes, scales[i]);
         multiply_k_tile<Config, kSmall>(ring + kInRing + i * kTileBytes, codes_at + kInRing + i * kTileBytes, scales[i],
-                                        lane, activations, offset + i * (kW4a16TileK * 2), accumulator);
+                                        lane, activations, offset + i * (kW4a16TileK * 2), accumulators);
       }
       offset += kSlotTiles * (kW4a16TileK * 2);
     } else {
@@ -388,6 +405,12 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   }
 #pragma unroll 1
   while (chunk < args.chunks) next_chunk(0);  // others have more
+
+  auto& accumulator = accumulators[0];
+  if constexpr (Config::kChains == 2) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) accumulator[0][0][j] += accumulators[1][0][0][j];
+  }
 
   // Sums of unit u, a row tile and a token tile, are added by the CTA of rank u % ctas.
   uint32_t const sums = base + args.sums_offset + lane * 16;

@@ -20,16 +20,19 @@ struct W4a16TileCost {
   int tile_cost;   // of a row tile x k tile; warps that do as much as kW4a16IdleTiles of them never overlap with others
   int chain_cost;  // of a warp's k tile, however few warps a multiprocessor has
   int fixed;       // of a launch, and filling the pipeline
+  int part_cost;   // of a second, third and fourth part of k of a CTA
 };
-constexpr W4a16TileCost kW4a16Tiles[] = {
-    {{1, 1}, 16400, 211000, 3100000}, {{2, 1}, 20700, 415000, 3070000}, {{4, 2}, 32500, 464000, 3100000}};
+constexpr W4a16TileCost kW4a16Tiles[] = {{{1, 1}, 15300, 231000, 2930000, 92000},
+                                         {{2, 1}, 19550, 227000, 2646000, 600000},
+                                         {{4, 2}, 32500, 464000, 3100000, 640000}};
 constexpr int kW4a16TileCount = 3;
 constexpr int kW4a16ClusterSizes = 4;  // 1, 2, 4, 8
 constexpr int kW4a16MmaSyncTactics = kW4a16TileCount * kW4a16ClusterSizes;
-constexpr int64_t kW4a16PerPart = 640000;        // for a second and a third part of k of a CTA
-constexpr int64_t kW4a16PerFurtherPart = 29000;  // others hide behind them, nearly
-constexpr int64_t kW4a16PerWave = 1550000;       // of each further wave of CTAs
-constexpr int64_t kW4a16IdleTiles = 200;         // hundredths
+constexpr int64_t kW4a16PerFurtherPart = 180000;  // of a fifth to an eighth one; others hide behind them
+constexpr int64_t kW4a16PerWave = 1810000;        // of each further wave of CTAs
+constexpr int64_t kW4a16PerResident = 62000;      // of a CTA that shares a multiprocessor with one before it
+constexpr int64_t kW4a16PerAhead = 10500;  // of 1000 bytes of activations that a multiprocessor asks for at the start
+constexpr int64_t kW4a16IdleTiles = 135;   // hundredths
 // Of the costs of tiles and chains.
 constexpr int64_t kW4a16MxfpPercent = 106;
 
@@ -51,10 +54,23 @@ constexpr int64_t kW4a16MaxK = INT32_MAX / kW4a16TileK * kW4a16TileK;
 constexpr int64_t kW4a16MaxN = int64_t{1} << 30;  // of one launch; larger ones are split
 constexpr int64_t kW4a16SharedPerCta = 1024;      // that the system takes
 
+// Up to so many rows, and if the caller lets the next kernel of a chain start before this one has ended (PDL), the default
+// is a tactic that leaves that kernel room on a multiprocessor: 110 KB of shared memory and 32 K registers a CTA at most.
+constexpr int64_t kW4a16ChainRows = 64;
+constexpr bool w4a16_is_chained(fp4aot_gemm_w4a16_params const& p) {
+  return (p.flags & FP4AOT_FLAG_PDL) != 0 && p.m <= kW4a16ChainRows;
+}
+
 struct W4a16Plan {
   W4a16Schedule schedule;
   int64_t cost;
 };
+
+// fp32 results: the tensor cores cut off what they add to their sums, by about 2e-8 of them for each 16 k, so that a part
+// of k must not be too long for an error of 1e-6 * max(1, k / 4096).
+constexpr bool w4a16_is_exact(fp4aot_gemm_w4a16_params const& p, W4a16Schedule const& s) {
+  return p.d_dtype != FP4AOT_FP32 || s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * w4a16_k_tiles(p.k) / 16);
+}
 
 // The better of one and two CTAs a multiprocessor. A warp's k tiles come in whole slots, and warps wait for each other.
 constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p, int tactic,
@@ -82,30 +98,30 @@ constexpr W4a16Plan w4a16_plan(Format format, fp4aot_gemm_w4a16_params const& p,
     int64_t const of_cta = int64_t{s.warps} * s.parts * tile.tile.row_tiles;  // row tiles, those of idle warps too
     auto const wave = [&](int64_t ctas) {
       return longest *
-             std::max<int64_t>(tile.chain_cost, tile.tile_cost * (ctas * of_cta * 100 + kW4a16IdleTiles) / 100);
+                 std::max<int64_t>(tile.chain_cost, tile.tile_cost * (ctas * of_cta * 100 + kW4a16IdleTiles) / 100) +
+             kW4a16PerResident * (ctas - 1);
     };
     int64_t const full = of_multiprocessor / at_once, rest = of_multiprocessor % at_once;
     int64_t const streaming = full * wave(at_once) + (rest > 0 ? wave(rest) : 0);
     int64_t const waves = full + (rest > 0);
     int64_t const percent = format == Format::kMxfp4 ? kW4a16MxfpPercent : 100;
-    int64_t const cost = tile.fixed + kW4a16PerPart * std::min<int64_t>(s.parts - 1, 2) +
-                         kW4a16PerFurtherPart * std::max<int64_t>(int64_t{s.parts} - 3, 0) +
-                         kW4a16PerWave * (waves - 1) + streaming * percent / 100;
-    if (resident == 1 || cost < best.cost) best = {s, cost};
+    int64_t const ahead = std::min(of_multiprocessor, at_once) * s.parts * s.buffers * s.buffer_bytes;
+    int64_t const cost = tile.fixed + tile.part_cost * std::min<int64_t>(s.parts - 1, 3) +
+                         kW4a16PerFurtherPart * std::clamp<int64_t>(int64_t{s.parts} - 4, 0, 4) +
+                         kW4a16PerAhead * ahead / 1000 + kW4a16PerWave * (waves - 1) + streaming * percent / 100;
+    bool const exact = w4a16_is_exact(p, s), best_is = w4a16_is_exact(p, best.schedule);
+    if (resident == 1 || exact > best_is || (exact == best_is && cost < best.cost)) best = {s, cost};
   }
   return best;
 }
 
-// fp32 results: the tensor cores cut off what they add to their sums, by about 2e-8 of them for each 16 k, so that a part
-// of k must not be too long for an error of 1e-6 * max(1, k / 4096).
 constexpr bool w4a16_mma_sync_valid(Format format, fp4aot_gemm_w4a16_params const& p, int tactic,
                                     W4a16Device const& device) {
   if (tactic < 0 || tactic >= kW4a16MmaSyncTactics || p.k > kW4a16MaxK) return false;
   int64_t const k_tiles = w4a16_k_tiles(p.k);
   if (k_tiles >> tactic % kW4a16ClusterSizes == 0) return false;
   W4a16Schedule const s = w4a16_plan(format, p, tactic, device).schedule;
-  if (s.shared_bytes > device.max_shared) return false;
-  return p.d_dtype != FP4AOT_FP32 || s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
+  return s.shared_bytes <= device.max_shared && w4a16_is_exact(p, s);
 }
 
 }  // namespace fp4aot

@@ -16,7 +16,8 @@ constexpr int kW4a16SumBytes = 16 * 8 * 4;                                 // of
 
 // Buffers are as many as find room, unless a part has more chunks than the first of these: all its activations at once are
 // the same lines for many CTAs and keep weights waiting (M = 8, N 19968, K 6656 on an H200: 28 us with 13 buffers, 25 with 4).
-constexpr uint32_t kW4a16ManyChunks = 10, kW4a16ManyChunksBytes = 20 << 10;
+// But with fewer than the last of these a warp waits for all others at each chunk (M = 16: 30.4 us with 2, 29.1 with 4).
+constexpr uint32_t kW4a16ManyChunks = 10, kW4a16ManyChunksBytes = 20 << 10, kW4a16LeastBuffers = 4;
 // K tiles of parts that take chunks in turn: 4 to 6 % faster at N 6656, K 19968 (39), nothing or 1 % slower with fewer.
 constexpr uint32_t kW4a16LongPart = 32;
 
@@ -70,7 +71,9 @@ constexpr W4a16Schedule w4a16_complete(Format format, W4a16Tile tile, int64_t k_
   uint32_t const ring_barriers = 8 * s.warps * s.parts * kW4a16Slots, barriers = 16 * s.parts;  // of a buffer
   uint32_t const others = s.buffer_offset + (over_ring ? 0 : sums) + 16 + ring_barriers;
   uint32_t fit = others < max_shared ? (max_shared - others) / (s.parts * buffer + barriers) : 0;
-  if (s.chunks > kW4a16ManyChunks) fit = std::min(fit, kW4a16ManyChunksBytes / (s.parts * buffer));
+  if (s.chunks > kW4a16ManyChunks) {
+    fit = std::min(fit, std::max(kW4a16ManyChunksBytes / (s.parts * buffer), kW4a16LeastBuffers));
+  }
   s.buffers = std::min(s.chunks, std::max<uint32_t>(fit, 2));
   uint32_t const end = s.buffer_offset + s.parts * s.buffers * buffer;
   s.sums_offset = over_ring ? 0 : end;
