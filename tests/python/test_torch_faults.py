@@ -101,6 +101,16 @@ def test_a_residual_that_needs_a_gradient():
         loss.backward()
 
 
+def test_a_dequantised_output_without_the_gradient_of_its_scale():
+    codes, scales = fp4aot.quantize_nvfp4(torch.full((4, 32), 6.0))
+    global_scale, out = torch.tensor(2.0, requires_grad=True), torch.zeros(4, 32)
+    with pytest.raises(RuntimeError, match=r"dequantize_nvfp4: an argument of shape \[\] requires grad.*no_grad"):
+        fp4aot.dequantize_nvfp4(codes, scales, global_scale, out=out)
+    assert not out.any()
+    with torch.no_grad():
+        assert (fp4aot.dequantize_nvfp4(codes, scales, global_scale, out=out) == 3).all()
+
+
 def test_a_compiled_residual_that_needs_a_gradient():
     def overwrite(x, weight, leaf):
         h = leaf.exp()

@@ -167,7 +167,7 @@ def _writing(
             written = (*written, arguments[last])
         if _is_grad_enabled():
             _refuse_gradients(name, written)
-            if name.startswith("gemm"):
+            if name.startswith(("gemm", "dequantize")):
                 _refuse_lost_gradients(name, arguments)
         result = op(*arguments)
         if not traced:  # a compiled graph counts the versions of its inputs itself
