@@ -49,9 +49,7 @@ def quantize_problems() -> Iterable[object]:
             # Aligned and not; whole atoms and parts; few blocks and many (several to a thread).
             yield Quantize(op, 130, 96, dtype, "special", codes_gap=8, global_scale=3.5 if "nv" in op else None)
             yield Quantize(op, 37, 160, dtype, "wide", layout="linear", gap=3, lead=1, rounding=floor)
-            yield Quantize(op, 515, 2048 if "nv" in op else 4096, dtype, "wide", seed=1)
-            if "mx" in op:  # enough for a thread a block, which fewer are not
-                yield Quantize(op, 130, 3072, dtype, "wide", seed=5)
+            yield Quantize(op, 6020, 160, dtype, "wide", seed=1)
         yield Quantize(op, 1, 32, seed=2)
         yield Quantize(op, 300, 1056, kind="special", layout="linear", rounding=floor, seed=3)
         yield Quantize(op, 128, 256, kind="special", lead=8, gap=8, pdl=True, seed=4)
@@ -60,19 +58,19 @@ def quantize_problems() -> Iterable[object]:
         for dtype in DTYPES:
             yield Quantize(op, 33, 96, dtype, global_scale=scale, codes_gap=16)
             yield Quantize(op, 20, 160, dtype, layout="linear", gap=5, lead=1, global_scale=scale)
-            yield Quantize(op, 515, 2048 if "nv" in op else 4096, dtype, global_scale=scale, seed=1)
-            if "mx" in op:
-                yield Quantize(op, 130, 3072, dtype, seed=5)
+            yield Quantize(op, 6020, 160, dtype, global_scale=scale, seed=1)
         yield Quantize(op, 129, 512, pdl=True, seed=2)
     op = "rmsnorm_quantize_nvfp4"
     for dtype in DTYPES:
         yield Quantize(op, 33, 208, dtype, global_scale=12.0, residual=True)
         yield Quantize(op, 5, 112, dtype, layout="linear", gap=3, lead=1, residual=True, seed=1)
-        yield Quantize(op, 9, 2080, dtype, residual=True, codes_gap=8, global_scale=12.0, seed=5)  # several warps a row
-        for rows, k in ((1, 8192), (1, 16384), (1, 32784)):  # 1, 8 and more blocks to a thread
+        # Rows of 2, 4 and 8 small CTAs, then of larger ones.
+        for rows, k in ((9, 1072), (9, 2080), (3, 4128), (50, 2064), (24, 4128), (190, 1040), (96, 4128)):
+            yield Quantize(op, rows, k, dtype, residual=True, codes_gap=8, global_scale=12.0, seed=5)
+        for rows, k in ((1, 8192), (1, 16384), (1, 32784)):
             yield Quantize(op, rows, k, dtype, layout="linear", global_scale=12.0, seed=2)
-        for k in (208, 2064, 4112):  # too many rows for one: 1, 2 and 4
-            yield Quantize(op, 129, k, dtype, layout="linear", global_scale=12.0, residual=k == 208, seed=6)
+        for rows, k in ((380, 208), (380, 2064), (190, 4112), (50, 8208)):  # not small: 1 to 8 blocks a thread
+            yield Quantize(op, rows, k, dtype, layout="linear", global_scale=12.0, residual=k == 208, seed=6)
         yield Quantize(op, 2, 32784, dtype, layout="linear", residual=True, seed=3)
     yield Quantize(op, 516, 512, global_scale=12.0, pdl=True, seed=4)
 
@@ -148,6 +146,7 @@ def other_schedules() -> list[Case]:
         for problem in (
             Gemm(op, 33, 272, 352, only="^((?!cluster|along).)*$"),
             Gemm(op, 33, 72, 2304, only="wgmma_stream"),  # more than two rounds of its rings
+            Gemm(op, 70, 2056, 608, only="^wgmma_stream_.*_cut$"),  # CTAs with parts of two tiles
             Chain(op, 70, 136, 320),
         )
     ]

@@ -25,6 +25,7 @@ WGMMA, MMA_SYNC, TCGEN05, BLOCK_SCALED = (
     for name in ("wgmma_128x64", "mma_sync_32x8_warps8", "tcgen05_1sm_128x128", "mma_sync_128x128")
 )
 STREAM = Gemm("gemm_nvfp4", 33, 264, 1376, only="^wgmma_stream_(64x16|128x64)$")  # more steps than its rings have
+STREAM_CUT = Gemm("gemm_nvfp4", 33, 264, 1376, only="^wgmma_stream_128x(16|32)_cut$")
 TMEM = "sm10[03]a"
 W4A16 = W4a16("gemm_w4a16_nvfp4", 33, 264, 352, only="^wgmma_128x64$")
 CUT = W4a16("gemm_w4a16_nvfp4", 9, 80, 1536, only="^wgmma_128x64_cut$")
@@ -91,10 +92,10 @@ TRY_WAIT = r"mbarrier\.try_wait\S*\s+(?P<result>\w+),[^;]*;"
 TRUE = r"setp.eq.u32 \g<result>, 0, 0;"
 
 MUTATIONS = (
-    Mutation("quantising does not wait for the launch before", "quantize_rows", NO_WAIT, ";", CHAIN, "pdl"),
+    Mutation("quantising does not wait for the launch before", "quantize_small", NO_WAIT, ";", CHAIN, "pdl"),
     Mutation("a product does not wait for the launch before", "[Gg]emm", NO_WAIT, ";", CHAIN, "pdl"),
     Mutation("dequantising does not wait for the launch before", "dequantize", NO_WAIT, ";", CHAIN, "pdl"),
-    Mutation("a bit of a stored scale's address", "quantize_rows", access(r"st\.global\.[bus]8"),
+    Mutation("a bit of a stored scale's address", "quantize_small", access(r"st\.global\.[bus]8"),
              flip_address_bit(16), QUANTIZE, "differ|global"),
     Mutation("no fence before asynchronous reads", "wgmma_gemm", FENCE, ";", WGMMA, "fence", "sm90a"),
     Mutation("no wait for mbarriers", "wgmma_gemm", TRY_WAIT, TRUE, WGMMA, ".", "sm90a"),
@@ -107,12 +108,18 @@ MUTATIONS = (
     Mutation("no wait for copies to shared memory", "mma_sync_gemm", r"cp\.async\.wait_group\s*\d+;", ";",
              MMA_SYNC, ".", "sm90a"),
     Mutation("no barrier before sums are added", "mma_sync_gemm", r"bar\.sync\s[^;]*;", ";", MMA_SYNC, ".", "sm90a"),
-    Mutation("W4A4, few rows: no fence before products", "wgmma_stream", FENCE, ";", STREAM, "fence", "sm90a"),
+    Mutation("W4A4, few rows: no wait for the expansion", "wgmma_stream", NO_WAIT, ";", STREAM, "pdl", "sm90a"),
     Mutation("W4A4, few rows: no wait for mbarriers", "wgmma_stream", TRY_WAIT, TRUE, STREAM, ".", "sm90a"),
     Mutation("W4A4, few rows: no wait for copies of weights", "wgmma_stream", r"cp\.async\.wait_group\s*\d+;", ";",
              STREAM, ".", "sm90a"),
     Mutation("W4A4, few rows: a bit of a scale's address", "wgmma_stream", access(r"ld\.shared\.u16"),
              flip_address_bit(4), STREAM, ".", "sm90a"),
+    Mutation("W4A4, few rows, cut: no wait for the expansion", "wgmma_stream_cut", NO_WAIT, ";", STREAM_CUT, "pdl",
+             "sm90a"),
+    Mutation("W4A4, few rows, cut: parts taken without having come", "wgmma_stream_cut",
+             r"atom\.add\.acq_rel", "atom.add.relaxed", STREAM_CUT, "race", "sm90a"),
+    Mutation("W4A4, few rows, cut: no barrier before sums are added", "wgmma_stream_cut", r"bar\.sync\s[^;]*;", ";",
+             STREAM_CUT, ".", "sm90a"),
     Mutation("W4A16, few rows: large scales taken for small ones", FEW,
              r"(?P<head>and\.b(?:16|32)\s+%\w+, %\w+, )(?:32896|-32640);", r"\g<head>0;", FEW_WIDE, WRONG, "sm90a"),
     Mutation("W4A16, few rows: factors of small scales", FEW, r"\b1040203264;", "1040203776;", FEW_SMALL, WRONG,

@@ -145,7 +145,7 @@ def test_w4a16_in_tiles_on_mma_sync(image):
 @images
 def test_quantising_uses_the_conversion_instruction(image):
     for kernel in sass.kernels(installed.image_library(image)):
-        if "quantize_rows_kernel" in kernel.name or "rmsnorm_quantize_kernel" in kernel.name:
+        if re.search(r"quantize_(rows|small)_kernel|rmsnorm_(quantize|small)_kernel", kernel.name):
             assert any("E2M1" in i.opcode for i in kernel.code), kernel.name
 
 

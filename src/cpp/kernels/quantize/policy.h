@@ -10,13 +10,12 @@ namespace fp4aot {
 template <class Codec, int kMultiprocessors>
 struct QuantizePolicyFor {
   using E2m1 = Codec;
+  static constexpr int64_t kMultiprocessorCount = kMultiprocessors;
 
-  // Blocks that a thread of quantize_* loads before it converts the first, for matrices of at least
-  // kQuantizeLargeBlocks blocks. Smaller ones take one a thread: latency is all there is.
+  // CTAs of 1024 elements up to which a matrix is small (small.cuh): what the chip holds about at once.
+  static constexpr int64_t kQuantizeSmallCtas = kMultiprocessors * 8;
+  // Blocks that a thread of quantize_* loads before it converts the first, for larger ones.
   static constexpr int kQuantizeTiles = 2;
-  static constexpr int64_t kQuantizeLargeBlocks = 1 << 16;
-  // CTAs up to which blocks of 32 are split between threads (rows.cuh): more would wait for each other.
-  static constexpr int64_t kQuantizeSplitCtas = kMultiprocessors * 2;
 
   // CTAs over the rows, when grid_x are needed for the columns. About kCtas in all share the tiles of rows evenly: few
   // enough that a thread's set-up is paid for by several tiles, enough that the last ones to end cost little.
@@ -28,11 +27,9 @@ struct QuantizePolicyFor {
     return even < kLimit ? even : kLimit;
   }
 
-  // rmsnorm_quantize_*: CTAs at most, which then take several rows each; rows that are few; and rows that are so few that
-  // a thread has one block, whose weights it loads early (rmsnorm.cuh).
+  // rmsnorm_quantize_*: CTAs of a matrix that is not small, which then take several rows each; and rows that are few.
   static constexpr int64_t kRmsnormCtas = kMultiprocessors * 32;
   static constexpr int64_t kRmsnormFewRows = 512;
-  static constexpr int64_t kRmsnormEarlyRows = 128;
 };
 
 }  // namespace fp4aot

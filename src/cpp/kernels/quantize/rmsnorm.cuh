@@ -1,99 +1,39 @@
-// rmsnorm_quantize_nvfp4: a group of 32 to 128 threads makes a row. Its elements stay in registers between the two
+// rmsnorm_quantize_nvfp4 (small matrices: rmsnorm_small.cuh): a group of 32 to 128 threads makes a row. Its elements stay in registers between the two
 // passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0). Small CTAs with several blocks a thread:
 // what a thread does once a row (the reduction, the root, addresses) is as much work as half a block, and other CTAs
 // fill the waits.
 #ifndef FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 #define FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 
-#include <algorithm>
-
 #include "device/launch.cuh"
 #include "device/pdl.cuh"
 #include "device/reduce.cuh"
 #include "kernels/quantize/block.cuh"
+#include "kernels/quantize/rmsnorm_row.cuh"
+#include "kernels/quantize/rmsnorm_small.cuh"
 
 namespace fp4aot {
 
-struct RmsnormArgs {
-  void const* input;
-  int64_t input_stride;  // elements
-  void const* weight;
-  void* residual;
-  int64_t residual_stride;  // elements
-  float epsilon;
-  float inverse_k;
-  float const* global_scale;
-  uint8_t* codes;
-  int64_t codes_stride;
-  uint8_t* scales;
-  int64_t rows, rows_stored;        // with padding
-  int32_t columns, columns_stored;  // blocks a row; with padding
-  int32_t codes_alignment;
-  int32_t row_threads_log2;
-  bool swizzled;
-};
-
 constexpr int kRmsnormThreads = 128;
-// kEarly, for few short rows: a block a thread, whose weights are loaded beside the input. Such a launch is the time of an
-// access to memory, and would otherwise be that of two, one after the other.
-constexpr int kRmsnormEarlyThreads = 512;  // at most
 
 template <class T, bool kAligned, int kWords>
 __device__ __forceinline__ void add_residual(T* residual, uint32_t (&words)[kWords]) {
   uint32_t added[kWords];
   load_words<T, kWords, kAligned>(residual, added);
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    constexpr int kPerWord = Element<T>::kPerWord;
-    float x[kPerWord], y[kPerWord];
-    Element<T>::unpack(words[i], x);
-    Element<T>::unpack(added[i], y);
-#pragma unroll
-    for (int j = 0; j < kPerWord; ++j) x[j] = __fadd_rn(x[j], y[j]);
-    words[i] = Element<T>::pack(x);
-  }
+  add_words<T>(words, added);
   store_words<T, kWords, kAligned>(residual, words);
 }
 
-template <class T, int kWords>
-__device__ __forceinline__ float sum_of_squares(uint32_t const (&words)[kWords], float sum) {
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    constexpr int kPerWord = Element<T>::kPerWord;
-    float x[kPerWord];
-    Element<T>::unpack(words[i], x);
-#pragma unroll
-    for (int j = 0; j < kPerWord; ++j) sum = __fmaf_rn(x[j], x[j], sum);
-  }
-  return sum;
-}
-
-template <class T, int kWords>
-__device__ __forceinline__ void normalise(uint32_t (&words)[kWords], uint32_t const (&weight)[kWords], float factor) {
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    constexpr int kPerWord = Element<T>::kPerWord;
-    float x[kPerWord], w[kPerWord];
-    Element<T>::unpack(words[i], x);
-    Element<T>::unpack(weight[i], w);
-#pragma unroll
-    for (int j = 0; j < kPerWord; ++j) x[j] = __fmul_rn(__fmul_rn(x[j], factor), w[j]);
-    words[i] = Element<T>::pack(x);
-  }
-}
-
-template <class Codec, class T, bool kAligned, int kBlocks, bool kEarly>
-__global__ void __launch_bounds__(kEarly ? kRmsnormEarlyThreads : kRmsnormThreads)
-    rmsnorm_quantize_kernel(RmsnormArgs const args) {
-  static_assert(!kEarly || kBlocks == 1);
+template <class Codec, class T, bool kAligned, int kBlocks>
+__global__ void __launch_bounds__(kRmsnormThreads) rmsnorm_quantize_kernel(RmsnormArgs const args) {
   pdl_launch_dependents();
   constexpr Format kFormat = Format::kNvfp4;
   constexpr int kWords = kNvfp4Vector / Element<T>::kPerWord;
   constexpr int kHeld = kBlocks > 0 ? kBlocks : 1;
-  __shared__ float scratch[2][(kEarly ? kRmsnormEarlyThreads : kRmsnormThreads) / 32];
+  __shared__ float scratch[2][kRmsnormThreads / 32];
   unsigned const row_threads = 1u << args.row_threads_log2;
   unsigned const lane = threadIdx.x & (row_threads - 1);
-  unsigned const groups = (kEarly ? blockDim.x : kRmsnormThreads) >> args.row_threads_log2;
+  unsigned const groups = kRmsnormThreads >> args.row_threads_log2;
   unsigned const columns = args.columns, columns_stored = args.columns_stored;
   int64_t const row_step = static_cast<int64_t>(gridDim.x) * groups;
   int64_t const offset = static_cast<int64_t>(lane) * kNvfp4Vector, offset_step = row_threads * kNvfp4Vector;
@@ -118,7 +58,6 @@ __global__ void __launch_bounds__(kEarly ? kRmsnormEarlyThreads : kRmsnormThread
       for (int i = 0; i < kBlocks; ++i) {  // all loads before the first use
         if (row_exists && lane + i * row_threads < columns) {
           load_words<T, kWords, kAligned>(input + i * offset_step, words[i]);
-          if constexpr (kEarly) load_words<T, kWords, kAligned>(weight, weights);
         }
       }
 #pragma unroll
@@ -138,7 +77,7 @@ __global__ void __launch_bounds__(kEarly ? kRmsnormEarlyThreads : kRmsnormThread
     }
     sum = reduce_group(sum, row_threads, scratch[parity], Sum{});
     parity ^= 1;
-    float const factor = __fdiv_rn(1.0f, __fsqrt_rn(__fmaf_rn(sum, args.inverse_k, args.epsilon)));
+    float const factor = rmsnorm_factor(sum, args);
 
     uint8_t* const codes_row = args.codes + row * args.codes_stride + static_cast<int64_t>(lane) * (kNvfp4Vector / 2);
     uint8_t* const scales_row = args.scales + (args.swizzled ? scale_offset(row, lane, columns) : row * columns + lane);
@@ -148,7 +87,7 @@ __global__ void __launch_bounds__(kEarly ? kRmsnormEarlyThreads : kRmsnormThread
       unsigned const c = lane + i * row_threads;
       uint8_t byte = 0;  // padding
       if (row_exists && c < columns) {
-        if constexpr (!kEarly) load_words<T, kWords, kAligned>(weight + i * offset_step, weights);
+        load_words<T, kWords, kAligned>(weight + i * offset_step, weights);
         normalise<T>(x, weights, factor);
         uint32_t codes[kNvfp4Vector / 8];
         byte = encode<Codec, kFormat, T>(x, amax_of<T>(x), scaler, codes);
@@ -177,36 +116,35 @@ __global__ void __launch_bounds__(kEarly ? kRmsnormEarlyThreads : kRmsnormThread
 template <class Policy>
 struct RmsnormQuantize {
   template <class T>
-  static void const* kernel(bool aligned, bool early, int blocks) {
+  static void const* kernel(bool aligned, int blocks) {
     using Codec = typename Policy::E2m1;
-    if (!aligned) return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, false, 0, false>);
-    if (early) return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1, true>);
+    if (!aligned) return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, false, 0>);
     switch (blocks) {
       case 1:
-        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1, false>);
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 1>);
       case 2:
-        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 2, false>);
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 2>);
       case 4:
-        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 4, false>);
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 4>);
       case 8:
         if constexpr (sizeof(T) == 2) {
-          return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 8, false>);
+          return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 8>);
         }  // too many registers in fp32
         [[fallthrough]];
       default:
-        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 0, false>);
+        return reinterpret_cast<void const*>(&rmsnorm_quantize_kernel<Codec, T, true, 0>);
     }
   }
 
-  static void const* choose(int32_t dtype, bool aligned, bool early, int blocks) {
-    return with_element_type(dtype, [&](auto element) { return kernel<decltype(element)>(aligned, early, blocks); });
+  static void const* choose(int32_t dtype, bool aligned, int blocks) {
+    return with_element_type(dtype, [&](auto element) { return kernel<decltype(element)>(aligned, blocks); });
   }
 
   static void preload() {
+    RmsnormSmall<Policy>::preload();
     for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
-      preload_kernel(choose(dtype, false, false, 0));
-      preload_kernel(choose(dtype, true, true, 1));
-      for (int blocks : {0, 1, 2, 4, 8}) preload_kernel(choose(dtype, true, false, blocks));
+      preload_kernel(choose(dtype, false, 0));
+      for (int blocks : {0, 1, 2, 4, 8}) preload_kernel(choose(dtype, true, blocks));
     }
   }
 
@@ -236,24 +174,21 @@ struct RmsnormQuantize {
     bool const aligned = args.codes_alignment >= 8 && is_aligned(p.weight, 16) &&
                          rows_aligned(p.input, p.input_stride * element, 16) &&
                          (p.residual == nullptr || rows_aligned(p.residual, p.residual_stride * element, 16));
-    bool const early = aligned && p.rows <= Policy::kRmsnormEarlyRows && args.columns_stored <= kRmsnormEarlyThreads;
+    LaunchTarget const target = {op, p.stream, p.flags, message};
+    fp4aot_status status = FP4AOT_OK;
+    if (aligned && RmsnormSmall<Policy>::launch(target, p.input_dtype, args, &status)) return status;
     // Few rows are spread over all the threads there are, many leave four blocks to a thread.
-    int64_t const wanted = early                               ? args.columns_stored
-                           : p.rows <= Policy::kRmsnormFewRows ? columns
-                                                               : (columns + 3) / 4;
-    int const most = early ? kRmsnormEarlyThreads : kRmsnormThreads;
+    int64_t const wanted = p.rows <= Policy::kRmsnormFewRows ? columns : (columns + 3) / 4;
     int threads_log2 = 5;
-    while (2 << threads_log2 <= most && 1 << threads_log2 < wanted) ++threads_log2;
+    while (2 << threads_log2 <= kRmsnormThreads && 1 << threads_log2 < wanted) ++threads_log2;
     args.row_threads_log2 = threads_log2;
-    int const cta_threads = std::max(kRmsnormThreads, 1 << threads_log2);
     int64_t const a_thread = (args.columns_stored + (int64_t{1} << threads_log2) - 1) >> threads_log2;
     int const blocks = a_thread <= 1 ? 1 : a_thread <= 2 ? 2 : a_thread <= 4 ? 4 : a_thread <= 8 ? 8 : 0;
-    int64_t const groups = cta_threads >> threads_log2;
+    int64_t const groups = kRmsnormThreads >> threads_log2;
     int64_t const groups_of_rows = (args.rows_stored + groups - 1) / groups;
     int64_t const rounds = (groups_of_rows + Policy::kRmsnormCtas - 1) / Policy::kRmsnormCtas;
     dim3 const grid(static_cast<unsigned>((groups_of_rows + rounds - 1) / rounds));
-    return fp4aot::launch({op, p.stream, p.flags, message}, choose(p.input_dtype, aligned, early, blocks), grid,
-                          static_cast<unsigned>(cta_threads), args);
+    return fp4aot::launch(target, choose(p.input_dtype, aligned, blocks), grid, kRmsnormThreads, args);
   }
 };
 

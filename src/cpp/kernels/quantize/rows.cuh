@@ -1,6 +1,5 @@
 // quantize_* and silu_mul_quantize_*: a thread makes a whole block (or half of one, where a block is 128 bytes or
-// more), so that scales need no reduction across threads (or one exchange with a neighbour); or a quarter of a block of 32
-// where matrices are small.
+// more), so that scales need no reduction across threads (or one exchange with a neighbour). Small matrices: small.cuh.
 //
 // Swizzled scales: a CTA covers part of the rows of a scale atom, and a warp the blocks of 8 rows x 4 columns whose 32
 // scale bytes are one sector of memory, so that they leave in one full write; each of its rows still reads 128
@@ -12,6 +11,8 @@
 #include "device/launch.cuh"
 #include "device/pdl.cuh"
 #include "kernels/quantize/block.cuh"
+#include "kernels/quantize/block_source.cuh"
+#include "kernels/quantize/small.cuh"
 
 namespace fp4aot {
 
@@ -36,45 +37,9 @@ struct QuantizeRowsArgs {
 constexpr int kQuantizeThreads = 256;
 constexpr int kLinearTileStep = 32;  // columns from a thread's block to its next
 
-// Threads that share a block. kSplit: in a small launch, whose time is one access to memory and code that runs once and waits
-// for its instructions, the 32 elements of a block are four threads'. For blocks of 16 that gains nothing.
-template <Format kFormat, class T, bool kSiluMul, bool kSplit>
-inline constexpr int kBlockThreads =
-    kSplit && kVector<kFormat> == 32 ? 4 : (kVector<kFormat> * sizeof(T) * (kSiluMul ? 2 : 1) >= 128 ? 2 : 1);
-
-// A thread's elements of one block from memory, before they are quantised.
-template <class T, int kElementsValue, bool kAligned, bool kSiluMul>
-struct BlockSource {
-  static constexpr int kElements = kElementsValue;
-  static constexpr int kPerWord = Element<T>::kPerWord;
-  static constexpr int kWords = kElements / kPerWord;
-  uint32_t words[kWords];
-  uint32_t up[kSiluMul ? kWords : 1];
-
-  __device__ __forceinline__ void load(uint8_t const* p, int64_t up_distance) {
-    load_words<T, kWords, kAligned>(reinterpret_cast<T const*>(p), words);
-    if constexpr (kSiluMul) load_words<T, kWords, kAligned>(reinterpret_cast<T const*>(p + up_distance), up);
-  }
-
-  __device__ __forceinline__ void apply() {
-    if constexpr (kSiluMul) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-        float gate[kPerWord], factor[kPerWord];
-        Element<T>::unpack(words[i], gate);
-        Element<T>::unpack(up[i], factor);
-#pragma unroll
-        for (int j = 0; j < kPerWord; ++j) {
-          // The bound keeps the quotient of a finite gate from 0 * infinity; it is -0 there as with infinity. With the
-          // inverse unrefined the quotient is still the rounded one but for a few in a million.
-          float const divisor = __fadd_rn(1.0f, fminf(expf(-gate[j]), FLT_MAX));
-          gate[j] = __fmul_rn(divide_by_inverse(gate[j], divisor, approximate_inverse(divisor)), factor[j]);
-        }
-        words[i] = Element<T>::pack(gate);
-      }
-    }
-  }
-};
+// Threads that share a block.
+template <Format kFormat, class T, bool kSiluMul>
+inline constexpr int kBlockThreads = kVector<kFormat> * sizeof(T) * (kSiluMul ? 2 : 1) >= 128 ? 2 : 1;
 
 template <class Codec, Format kFormat, class T, bool kAligned, bool kSiluMul, int kTiles, unsigned kThreads>
 __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(QuantizeRowsArgs const args) {
@@ -171,46 +136,33 @@ __global__ void __launch_bounds__(kQuantizeThreads) quantize_rows_kernel(Quantiz
 
 template <class Policy, Format kFormat, bool kSiluMul>
 struct QuantizeRows {
+  using Small = QuantizeSmall<Policy, kFormat, kSiluMul>;
+
   struct Choice {
     void const* kernel;
     int tiles;
     int blocks;  // of a CTA, a tile
   };
 
-  template <class T, bool kAligned, int kTiles, bool kSplit>
+  template <class T, bool kAligned, int kTiles>
   static Choice choice() {
-    constexpr int kThreads = kBlockThreads<kFormat, T, kSiluMul, kSplit>;
+    constexpr int kThreads = kBlockThreads<kFormat, T, kSiluMul>;
     return {reinterpret_cast<void const*>(
                 &quantize_rows_kernel<typename Policy::E2m1, kFormat, T, kAligned, kSiluMul, kTiles, kThreads>),
             kTiles, kQuantizeThreads / kThreads};
   }
 
-  enum class Size { kSplit, kMedium, kLarge };
-
-  template <class T>
-  static Choice choose(bool aligned, Size size) {
-    if (!aligned) return choice<T, false, 1, false>();
-    if (size == Size::kLarge) return choice<T, true, Policy::kQuantizeTiles, false>();
-    return size == Size::kSplit ? choice<T, true, 1, true>() : choice<T, true, 1, false>();
-  }
-
-  static Choice choose(int32_t dtype, bool aligned, Size size) {
-    return with_element_type(dtype, [&](auto element) { return choose<decltype(element)>(aligned, size); });
-  }
-
-  static Size size_of(fp4aot_quantize_params const& p, int64_t columns) {
-    if (p.rows * columns >= Policy::kQuantizeLargeBlocks) return Size::kLarge;
-    // Threads of four a block, with the padding's.
-    int64_t const threads = 4 * (p.scale_layout == FP4AOT_SCALES_SWIZZLED
-                                     ? round_up(p.rows, kScaleAtomRows) * round_up(columns, kScaleAtomColumns)
-                                     : p.rows * columns);
-    return threads <= Policy::kQuantizeSplitCtas * kQuantizeThreads ? Size::kSplit : Size::kMedium;
+  static Choice choose(int32_t dtype, bool aligned) {
+    return with_element_type(dtype, [&](auto element) {
+      using T = decltype(element);
+      return aligned ? choice<T, true, Policy::kQuantizeTiles>() : choice<T, false, 1>();
+    });
   }
 
   static void preload() {
     for (int32_t dtype : {FP4AOT_BF16, FP4AOT_FP16, FP4AOT_FP32}) {
-      for (Size size : {Size::kSplit, Size::kMedium, Size::kLarge}) preload_kernel(choose(dtype, true, size).kernel);
-      preload_kernel(choose(dtype, false, Size::kMedium).kernel);
+      preload_kernel(Small::kernel(dtype));
+      for (bool aligned : {false, true}) preload_kernel(choose(dtype, aligned).kernel);
     }
   }
 
@@ -232,7 +184,8 @@ struct QuantizeRows {
     args.swizzled = p.scale_layout == FP4AOT_SCALES_SWIZZLED;
     args.floor_rounding = p.rounding == FP4AOT_ROUND_FLOOR;
     bool const aligned = args.codes_alignment >= 8 && rows_aligned(p.input, args.input_stride, 16);
-    Choice const chosen = choose(p.input_dtype, aligned, size_of(p, columns));
+    if (aligned && Small::takes(p.rows, columns)) return Small::launch(op, p, message);
+    Choice const chosen = choose(p.input_dtype, aligned);
     int64_t tile_rows, grid_x;
     if (args.swizzled) {
       args.columns_stored = static_cast<int32_t>(round_up(columns, kScaleAtomColumns));
