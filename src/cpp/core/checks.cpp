@@ -30,7 +30,7 @@ fp4aot_status check_sizes(fp4aot_op op, fp4aot_quantize_params const& p) {
   size(&check, "rows", p.rows, 0);
   check.multiple("k", p.k, vector_of(op), kPadK);
   size(&check, "k", p.k, vector_of(op));
-  int64_t const columns = is_silu_mul(op) ? 2 * p.k : p.k;
+  int64_t const columns = is_silu_mul(op) && check.ok() ? 2 * p.k : p.k;  // of a k that is too large it would overflow
   check.stride("input_stride", p.input_stride, columns, p.rows, element_bytes(p.input_dtype));
   check.stride("codes_stride", p.codes_stride, p.k / 2, p.rows, 1);
   check.multiple("codes_stride", p.codes_stride, 8, "Use k/2, or a padded row.");

@@ -23,9 +23,10 @@ void weights_size(Checker* check, fp4aot_op op, int64_t n, int64_t k) {
   size(check, "n", n, 8);
   check->multiple("k", k, vector, kPadK);
   size(check, "k", k, vector);
+  if (!check->ok()) return;
   // n and k are at most 2^48 here.
   __int128 const bytes = static_cast<__int128>(w4a16_row_tiles(n)) * w4a16_k_tiles(k) * w4a16_tile_bytes(format_of(op));
-  if (check->ok() && bytes > INT64_MAX) check->option("n", n, INT64_MAX / k, "weights of less than 2^63 bytes");
+  if (bytes > INT64_MAX) check->option("n", n, INT64_MAX / k, "weights of less than 2^63 bytes");
 }
 
 void prepared_buffer(Checker* check, fp4aot_op op, uint8_t const* prepared, int64_t bytes, int64_t n, int64_t k) {
