@@ -30,8 +30,12 @@ Conventions
         multiprocessor: at most 110 KB of shared memory and 32 K registers a CTA.
 
 Errors: ValueError for an argument that does not fit, RuntimeError for what the installation or the device cannot do;
-each says what was given, what is allowed and the fix. The ops have no backward: one through
-``gemm_w4a16_*`` raises, and torch warns of one through the others.
+each says what was given, what is allowed and the fix.
+
+Gradients: the ops have no backward. One through ``gemm_w4a16_*`` raises, and torch warns of one through the others; a
+product or ``dequantize_*`` with ``out`` refuses arguments that need one. Forward-mode derivatives are zero, as of every
+op that torch has no formula of. ``torch.ops.fp4aot.*_out`` themselves tell autograd nothing of what they write, nor
+refuse anything for it: call the functions of this module.
 """
 
 from __future__ import annotations
