@@ -72,9 +72,28 @@ inline void start_bulk_store(CUtensorMap const* encoded, int64_t x, int64_t y, u
   });
 }
 
+// Lands after so many chances to do so.
+inline void fly(uint32_t chances, std::function<void()> const& land) {
+  flying.push_back([=] { chances > 0 ? fly(chances - 1, land) : land(); });
+}
+
 }  // namespace machine
 
 namespace fp4aot {
+
+inline void bulk_load(uint32_t destination, void const* source, uint32_t bytes, uint32_t barrier_address) {
+  uint8_t* const shared = machine::shared_bytes(destination, bytes, 16);
+  auto const* const from = static_cast<uint8_t const*>(source);
+  machine::check_operand(from, bytes);
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) machine::fail("misaligned bulk copy");
+  machine::Mbarrier* const barrier = &machine::initialised_mbarrier(barrier_address);
+  std::memset(shared, 0xEE, bytes);  // it may land at once, or late
+  machine::fly(machine::random_below(2) * 400, [=] {
+    std::memcpy(shared, from, bytes);
+    barrier->bytes -= bytes;
+    barrier->complete_if_done();
+  });
+}
 
 inline void tma_load_2d(uint32_t destination, CUtensorMap const* map, int32_t column, int32_t row, uint32_t barrier) {
   machine::start_bulk_load(destination, map, column, row, 0, barrier, machine::own_rank());

@@ -2,6 +2,8 @@
 #ifndef FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 #define FP4AOT_IMAGES_SM90A_GEMM_SLOT_CUH_
 
+#include <type_traits>
+
 #include "device/multiprocessors.h"
 #include "images/sm90a/policy.h"
 #include "kernels/gemm/mma_sync_launch.cuh"
@@ -23,7 +25,7 @@ constexpr char const* kGemmTacticNames[] = {
     FP4AOT_WARPS("mma_sync_32x32"), FP4AOT_WARPS("mma_sync_56x8"), FP4AOT_WARPS("mma_sync_56x16"),
     FP4AOT_WARPS("mma_sync_56x32"), "wgmma_stream_64x16",          "wgmma_stream_128x16",
     "wgmma_stream_128x32",          "wgmma_stream_256x32",         "wgmma_stream_128x64",
-    "wgmma_stream_256x64"};
+    "wgmma_stream_256x64",          "wgmma_stream_128x16_cut",     "wgmma_stream_128x32_cut"};
 #undef FP4AOT_CUT
 #undef FP4AOT_WARPS
 static_assert(sizeof kGemmTacticNames / sizeof kGemmTacticNames[0] == kGemmTacticCount);
@@ -87,6 +89,15 @@ struct GemmSlot {
         return f(Stream<5>{});
     }
   }
+  // f takes a configuration, and std::true_type for the kernel that cuts tiles.
+  template <class F>
+  static auto with_any_stream(GemmTactic tactic, F f) {
+    if (tactic.kernel == GemmKernel::kStream)
+      return with_stream(tactic.tile, [&](auto config) { return f(config, std::false_type{}); });
+    return tactic.tile == 0 ? f(Stream<kStreamCuts[0].tile>{}, std::true_type{})
+                            : f(Stream<kStreamCuts[1].tile>{}, std::true_type{});
+  }
+  static_assert(kStreamCutCount == 2);
   static_assert(kWgmmaTileCount == 4 && kMmaSyncTileCount == 6 && kStreamTileCount == 6);
 
   static fp4aot_gemm_params const& cast(void const* params) { return *static_cast<fp4aot_gemm_params const*>(params); }
@@ -129,10 +140,15 @@ struct GemmSlot {
     fp4aot_gemm_params const& p = cast(params);
     if (!tactic_valid(params, number_of(p))) return 0;        // the launch will be refused
     GemmTactic const tactic = gemm_tactic(number_of(p) - 1);  // policy.h counts from 0
-    if (tactic.kernel != GemmKernel::kWgmma) return 0;
+    int const sms = multiprocessors(p.device.index);
+    if (tactic.kernel == GemmKernel::kMmaSync) return 0;
+    if (tactic.kernel != GemmKernel::kWgmma) {
+      return with_any_stream(tactic, [&](auto config, auto cut) {
+        return static_cast<size_t>(stream_workspace<decltype(config), decltype(cut)::value>(p, sms).bytes());
+      });
+    }
     return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {
-      return static_cast<size_t>(
-          wgmma_workspace<decltype(config)>(p.m, p.k, tactic.cut, multiprocessors(p.device.index)).bytes());
+      return static_cast<size_t>(wgmma_workspace<decltype(config)>(p.m, p.k, tactic.cut, sms).bytes());
     });
   }
 
@@ -141,10 +157,10 @@ struct GemmSlot {
     if (p.m == 0 || p.n == 0) return FP4AOT_OK;
     int const sms = multiprocessors(p.device.index);
     GemmTactic const tactic = gemm_tactic(number_of(p) - 1);
-    if (tactic.kernel == GemmKernel::kStream) {
-      return with_stream(tactic.tile, [&](auto config) {
-        int const slices = stream_slices(p, kStreamTiles[tactic.tile], sms);
-        return run_wgmma_stream_gemm<decltype(config)>(p, kName, slices, message);
+    if (tactic.kernel == GemmKernel::kStream || tactic.kernel == GemmKernel::kStreamCut) {
+      return with_any_stream(tactic, [&](auto config, auto cut) {
+        int const slices = cut ? 0 : stream_slices(p, kStreamTiles[tactic.tile], sms);
+        return run_wgmma_stream_gemm<decltype(config), decltype(cut)::value>(p, kName, slices, sms, message);
       });
     }
     if (tactic.kernel == GemmKernel::kMmaSync) {
@@ -175,8 +191,11 @@ struct GemmSlot {
     for (int tile = 0; tile < kMmaSyncTileCount; ++tile) {
       (void)with_mma_sync(tile, [&](auto config) { return prepare_mma_sync_gemm<decltype(config)>(device); });
     }
-    for (int tile = 0; tile < kStreamTileCount; ++tile) {
-      (void)with_stream(tile, [&](auto config) { return prepare_wgmma_stream_gemm<decltype(config)>(device); });
+    preload_kernel(reinterpret_cast<void const*>(expand_stream_operands_kernel<kFormat>));
+    for (int number = kStreamFirst; number < kGemmTacticCount; ++number) {
+      (void)with_any_stream(gemm_tactic(number), [&](auto config, auto cut) {
+        return prepare_wgmma_stream_gemm<decltype(config), decltype(cut)::value>(device);
+      });
     }
     (void)tensor_map_encode();
   }

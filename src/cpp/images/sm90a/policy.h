@@ -4,6 +4,7 @@
 //   2 * i + c    wgmma_128x<tokens>: tiles of 128 weight rows x kWgmmaTiles[i].tokens; c = 1: tiles may be cut along k
 //   8 + 2 * i + w    mma_sync_<rows>x<tokens> of kMmaSyncTiles[i], CTAs of at most 8 << w warps, which share k
 //   20 + i       wgmma_stream_<rows>x<tokens> of kStreamTiles[i]; a cluster shares k
+//   26 + i       wgmma_stream_<rows>x<tokens>_cut of kStreamCuts[i]; tiles are cut along k
 #ifndef FP4AOT_IMAGES_SM90A_POLICY_H_
 #define FP4AOT_IMAGES_SM90A_POLICY_H_
 
@@ -11,7 +12,7 @@
 #include <cstdint>
 
 #include "fp4aot/fp4aot.h"
-#include "kernels/gemm/tile_schedule.h"
+#include "kernels/gemm/stream_schedule.h"
 
 namespace fp4aot::sm90a {
 
@@ -38,8 +39,8 @@ struct MmaSyncTile {
   int fixed;
   int resident;  // CTAs of 8 warps on a multiprocessor
 };
-constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 83, 2920, 2},  {32, 16, 105, 3280, 2}, {32, 32, 157, 4100, 2},
-                                         {56, 8, 137, 4060, 2}, {56, 16, 181, 3730, 1}, {56, 32, 269, 4610, 1}};
+constexpr MmaSyncTile kMmaSyncTiles[] = {{32, 8, 83, 3200, 2},  {32, 16, 105, 3280, 2}, {32, 32, 157, 4100, 2},
+                                         {56, 8, 137, 3600, 2}, {56, 16, 181, 3730, 1}, {56, 32, 269, 4610, 1}};
 constexpr int kMmaSyncTileCount = 6;
 constexpr int kMmaSyncMoreWarps = 1500;  // setting up 16, which take less time a step if their CTAs are one wave
 
@@ -49,10 +50,18 @@ struct StreamTile {
   int fixed;
   constexpr int depth_groups() const { return 256 / rows; }  // warpgroups that share k
 };
-constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 1025, 2667}, {128, 16, 3, 786, 2491},  {128, 32, 3, 969, 2771},
-                                       {256, 32, 3, 821, 4080}, {128, 64, 4, 1400, 3700}, {256, 64, 3, 1099, 5481}};
+constexpr StreamTile kStreamTiles[] = {{64, 16, 4, 755, 4000},  {128, 16, 3, 687, 3950}, {128, 32, 3, 751, 4277},
+                                       {256, 32, 3, 720, 5682}, {128, 64, 4, 907, 5363}, {256, 64, 3, 883, 7067}};
 constexpr int kStreamTileCount = 6;
 constexpr int kStreamFirst = kWgmmaTactics + kMmaSyncTileCount * 2;
+struct StreamCutTile {
+  int tile;   // of kStreamTiles
+  int round;  // as there, but with every multiprocessor busy
+  int fixed;  // with the adding of parts
+};
+constexpr StreamCutTile kStreamCuts[] = {{1, 800, 5026}, {2, 880, 5735}};
+constexpr int kStreamCutCount = 2;
+constexpr int kStreamCutFirst = kStreamFirst + kStreamTileCount;
 constexpr int kStreamCluster = 300;   // adding sums of several CTAs
 constexpr int kStreamMeasuredM = 64;  // with more rows it must be clearly cheaper
 // Clusters of 1, 2, .. 8 CTAs, of which a multiprocessor holds one, at a time on an H200: they lie within its GPCs.
@@ -60,13 +69,13 @@ constexpr int kStreamMaxSlices = 8;
 constexpr int kStreamClusters[kStreamMaxSlices] = {132, 66, 39, 30, 22, 17, 15, 15};
 constexpr int kStreamClustersOf = 132;  // multiprocessors
 
-constexpr int kGemmTacticCount = kStreamFirst + kStreamTileCount;
+constexpr int kGemmTacticCount = kStreamCutFirst + kStreamCutCount;
 
-enum class GemmKernel { kWgmma, kMmaSync, kStream };
+enum class GemmKernel { kWgmma, kMmaSync, kStream, kStreamCut };
 
 struct GemmTactic {
   GemmKernel kernel;
-  int tile;  // index of the kernel's tiles
+  int tile;  // index of the kernel's tiles; kStreamCut: of kStreamCuts
   int tokens;
   bool cut;   // wgmma: tiles may be shared
   int warps;  // mma_sync
@@ -75,6 +84,10 @@ struct GemmTactic {
 constexpr GemmTactic gemm_tactic(int number) {
   if (number < kWgmmaTactics)
     return {GemmKernel::kWgmma, number / 2, kWgmmaTiles[number / 2].tokens, number % 2 != 0, 0};
+  if (number >= kStreamCutFirst) {
+    int const cut = number - kStreamCutFirst;
+    return {GemmKernel::kStreamCut, cut, kStreamTiles[kStreamCuts[cut].tile].tokens, true, 0};
+  }
   if (number >= kStreamFirst)
     return {GemmKernel::kStream, number - kStreamFirst, kStreamTiles[number - kStreamFirst].tokens, false, 0};
   int const tile = (number - kWgmmaTactics) / 2;
@@ -88,13 +101,14 @@ constexpr int64_t kGemmMaxK = INT32_MAX / 4 / 32 * 32;
 constexpr int64_t kGemmMaxBStride = (int64_t{1} << 40) - 16;  // bytes
 
 // wgmma: fp32 results need the kernels that restart their partial sums (wgmma_layout.cuh), which larger tiles are not.
-// mma_sync counts a row's bytes and values in 32 bits, wgmma_stream those of its scales; and it does not restart either.
+// mma_sync counts a row's bytes and values in 32 bits, wgmma_stream all rounds of a launch; and it does not restart either.
 constexpr bool gemm_tactic_valid(fp4aot_gemm_params const& p, int number) {
   if (number < 0 || number >= kGemmTacticCount) return false;
   GemmTactic const tactic = gemm_tactic(number);
   if (tactic.kernel == GemmKernel::kMmaSync)
     return std::max(p.a_stride, p.b_stride) <= INT32_MAX && p.k <= INT32_MAX / 8;
-  if (tactic.kernel == GemmKernel::kStream) return p.k <= INT32_MAX / 8 && p.d_dtype != FP4AOT_FP32;
+  if (tactic.kernel == GemmKernel::kStream || tactic.kernel == GemmKernel::kStreamCut)
+    return p.k <= kStreamMaxK && p.d_dtype != FP4AOT_FP32;
   return p.k <= kGemmMaxK && p.b_stride <= kGemmMaxBStride && (p.d_dtype != FP4AOT_FP32 || tactic.tokens <= 128);
 }
 
@@ -122,6 +136,14 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
   if (tactic.kernel == GemmKernel::kStream) {
     StreamTile const& tile = kStreamTiles[tactic.tile];
     int64_t const cost = stream_cost(p, tile, stream_slices(p, tile, sms), sms);
+    return p.m > kStreamMeasuredM ? cost + cost / 16 : cost;
+  }
+  if (tactic.kernel == GemmKernel::kStreamCut) {
+    StreamCutTile const& cut = kStreamCuts[tactic.tile];
+    StreamTile const& tile = kStreamTiles[cut.tile];
+    int64_t const tiles = divide_up(p.m, tile.tokens) * divide_up(p.n, tile.rows);
+    int64_t const rounds = divide_up(tiles * divide_up(p.k, kGemmStep * tile.depth_groups()), sms);
+    int64_t const cost = cut.fixed + rounds * cut.round;
     return p.m > kStreamMeasuredM ? cost + cost / 16 : cost;
   }
   if (tactic.kernel == GemmKernel::kMmaSync) {

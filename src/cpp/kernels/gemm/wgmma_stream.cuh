@@ -2,9 +2,9 @@
 //
 // A CTA owns kRows weight rows, kTokens activation rows and a slice of k; the CTAs of a cluster have the other slices of
 // the same results and send each other their sums. Weights are dequantised by the warps that multiply them: a warpgroup has
-// 64 rows and every kDepthGroups-th step of 128 values, a warp copies its own 16 rows of them. Activations are dequantised
-// once a CTA, by warps that do nothing else, into a ring of steps; one more warp copies what they expand, as the fence
-// before wgmma reads what they wrote would wait for all copies that they had started.
+// 64 rows and every kDepthGroups-th step of 128 values, a warp copies its own 16 rows of them. Activations come as operands
+// from the kernel before (stream_operands.cuh), by bulk copies of one more warp into a ring of steps. This kernel starts
+// while that one runs, and has its first weights on their way when it waits.
 //
 // A thread (lane = 4 * g + t) reads values 32t..32t+31 of a step of rows g and g + 8 of its warp. The order along k is that
 // of dequantize_word, the same for both operands. A warp's rows are four rows next to each other, those 32 further, and so
@@ -18,18 +18,25 @@
 #include "device/mbarrier_init.cuh"
 #include "device/pdl.cuh"
 #include "device/shared_memory.cuh"
+#include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "kernels/gemm/args.h"
 #include "kernels/gemm/epilogue.cuh"
 #include "kernels/gemm/mma_operand.cuh"
+#include "kernels/gemm/stream_operands.cuh"
 
 namespace fp4aot {
 
+struct StreamArgs {
+  GemmArgs gemm;            // a_codes and a_scales are not read
+  int64_t scale_block;      // bytes of the scales of 128 rows
+  bool ready;               // all but what the kernel before writes may be read at once
+  uint8_t const* operands;  // stream_operands.cuh, in blocks of kTokens
+};
+
 // The grid is slices of k, which make a cluster; tiles of rows; tiles of tokens.
-struct WgmmaStreamArgs {
-  GemmArgs gemm;
-  int64_t scale_block;  // bytes of the scales of 128 rows
-  int32_t steps;        // of 128 values, of k
+struct WgmmaStreamArgs : StreamArgs {
+  int32_t steps;        // of k
   int32_t slice_steps;  // of a CTA
 };
 
@@ -40,12 +47,9 @@ struct WgmmaStreamConfig {
   static constexpr int kRowGroups = kRows / 64, kDepthGroups = 4 / kRowGroups, kTokenTiles = kTokens / 8;
   static_assert(kRowGroups * kDepthGroups == 4);
   static constexpr int kStrips = 4 * kRowGroups;  // of 16 rows, one of a warp that multiplies
-  static constexpr int kWarps = 16, kExpanders = 7, kLoader = kWarps + kExpanders, kAllWarps = kLoader + 1;
-  static constexpr int kThreads = 32 * kAllWarps;
-  // A warp that multiplies has more registers than the launch gives where it needs them, 96 of 80; the others 48.
-  static constexpr bool kMovesRegisters = kTokens == 64;
+  static constexpr int kWarps = kStreamWarps, kThreads = 32 * (kWarps + 1);  // the last warp copies activations
 
-  static constexpr int kStep = 128;
+  static constexpr int kStep = kStreamStep;
   static constexpr int kAtoms = kStep / (kVector<kFormat> * kScaleAtomColumns);  // of scales, a step
   static constexpr int kProducts = kStep / 16;
 
@@ -54,24 +58,21 @@ struct WgmmaStreamConfig {
   static constexpr int kSlotBytes = kSlotScales + kAtoms * 64;
   static constexpr int kWarpBytes = kSlots * kSlotBytes;
 
-  // Two rings of steps of activations: of codes and scales, 640 bytes a step and token tile, and of operands.
-  // The warps that multiply hold a step until the middle of their next one. A copy's place is given back only when there is
-  // one for its operands, so a ring of copies longer than theirs would stand empty.
-  static constexpr int kRing = kTokens < 64 ? 8 : kRows == 128 ? 6 : 5, kCopyRing = kTokens < 64 ? 8 : 4;
-  static_assert(kRing % kDepthGroups == 0 && kRing >= 2 * kDepthGroups && kRing >= kCopyRing);
+  // The ring of activations. The warps that multiply hold a step until the middle of their next one.
+  static constexpr int kRing = kTokens < 64 ? 8 : 6;
+  static_assert(kRing % kDepthGroups == 0 && kRing >= 2 * kDepthGroups);
   static constexpr int kProductBytes = kTokens * 32, kOperandBytes = kProducts * kProductBytes;  // [product]
-  static constexpr int kCopyBytes = kTokenTiles * 640;
-  static constexpr int kOperands = kWarps * kWarpBytes, kCopies = kOperands + kRing * kOperandBytes;
-  // Barriers: of the cluster's sums; of each step of the rings, that it is full and that it may be overwritten.
-  static constexpr int kSumsBarrier = kCopies + kCopyRing * kCopyBytes;
-  static constexpr int kCopiesFull = kSumsBarrier + 8, kCopiesEmpty = kCopiesFull + kCopyRing * 8;
-  static constexpr int kOperandsFull = kCopiesEmpty + kCopyRing * 8, kOperandsEmpty = kOperandsFull + kRing * 8;
+  static_assert(kOperandBytes == stream_operand_bytes(kTokens));
+  static constexpr int kOperands = kWarps * kWarpBytes;
+  // Barriers: of the cluster's sums; of each step of the ring, that it is full and that it may be overwritten.
+  static constexpr int kSumsBarrier = kOperands + kRing * kOperandBytes;
+  static constexpr int kFull = kSumsBarrier + 8, kEmpty = kFull + kRing * 8;
   // Sums are in blocks of 16 bytes a lane, of a strip and a token tile: a warp's, over its weights, for the warp of the
   // same rows that adds them, and those that the CTAs of the cluster send. The latter are nowhere else, as they come while
   // this CTA multiplies.
   static constexpr int kBlockBytes = 512, kBlocks = kStrips * kTokenTiles;
   static_assert(kDepthGroups == 1 || kTokenTiles * kBlockBytes <= kWarpBytes);
-  static constexpr int kSent = (kOperandsEmpty + kRing * 8 + 15) / 16 * 16;  // [own block][rank]
+  static constexpr int kSent = (kEmpty + kRing * 8 + 15) / 16 * 16;  // [own block][rank]
   static constexpr int shared_bytes(int slices) {
     return kSent + (kBlocks + slices - 1) / slices * slices * kBlockBytes;
   }
@@ -87,7 +88,7 @@ class StreamReader {
   static constexpr Format kFormat = Config::kFormat;
 
   // part: which 16 of the rows that have their scales in the same 64 bytes; 8 parts in a block of 128 rows.
-  __device__ __forceinline__ void begin(WgmmaStreamArgs const& args, uint32_t part, int step) {
+  __device__ __forceinline__ void begin(StreamArgs const& args, uint32_t part, int step) {
     uint32_t const lane = threadIdx.x % 32, g = lane / 4;
     left_ = args.gemm.k - (step * Config::kStep + static_cast<int>(lane % 4) * 32);
     uint32_t const row = part / 8 * kScaleAtomRows + part % 8 * 4 + g % 4 + g / 4 * 32;
@@ -125,47 +126,6 @@ class StreamReader {
   uint8_t const* scales_;
 };
 
-// Copies of activations, by one warp, which has a turn in six of its scheduler's: few instructions, or all wait for it.
-template <class Config>
-class StreamTokens {
- public:
-  __device__ __forceinline__ void begin(WgmmaStreamArgs const& args, uint32_t first_token, int step) {
-    uint32_t const lane = threadIdx.x % 32, t = lane % 4, token = first_token + lane / 4;
-    left_ = args.gemm.k - (step * Config::kStep + static_cast<int>(t) * 32);
-    stride_ = 8 * static_cast<uint64_t>(args.gemm.a_stride);
-    tokens_left_ = args.gemm.m - static_cast<int>(token);
-    codes_ = args.gemm.a_codes + token * static_cast<uint64_t>(args.gemm.a_stride) +
-             (static_cast<uint32_t>(step) * (Config::kStep / 2) + t * 16);
-    uint32_t const atom = static_cast<uint32_t>(step) * Config::kAtoms + (Config::kAtoms == 2 ? t / 2 : 0);
-    scales_ = args.gemm.a_scales + first_token / kScaleAtomRows * static_cast<uint64_t>(args.scale_block) +
-              (atom * kScaleAtomBytes + token % 32 * 16 + first_token % kScaleAtomRows / 32 * 4);
-  }
-
-  // Starts the copies of the next step, 512 + 128 bytes for each token tile.
-  __device__ __forceinline__ void start(uint32_t place) {
-    uint32_t const lane = threadIdx.x % 32;
-    int const tokens_left = left_ > 0 ? tokens_left_ : 0;
-    uint8_t const* codes = codes_;
-#pragma unroll
-    for (int tile = 0; tile < Config::kTokenTiles; ++tile) {
-      bool const valid = 8 * tile < tokens_left;
-      cp_async16(place + lane * 16 + tile * 640, codes, valid);
-      // Rows of a block that are 32 apart have their scales next to each other.
-      cp_async4(place + lane * 4 + (tile * 640 + 512), scales_ + (tile % 4 * 128 + tile / 4 * 4), valid);
-      codes += stride_;
-    }
-    codes_ += Config::kStep / 2;
-    scales_ += Config::kAtoms * kScaleAtomBytes;
-    left_ -= Config::kStep;
-  }
-
- private:
-  int left_, tokens_left_;  // values and tokens from this thread's first one on
-  uint8_t const* codes_;
-  uint8_t const* scales_;
-  uint64_t stride_;  // of a token tile
-};
-
 // The scale bytes of a thread's 32 values of a row: two or one, which begin at `address`.
 template <class Config>
 __device__ __forceinline__ uint32_t stream_scales(uint32_t address) {
@@ -176,55 +136,6 @@ template <class Config>
 __device__ __forceinline__ uint32_t stream_scale_place(uint32_t word_stride) {
   uint32_t const t = threadIdx.x % 4;
   return Config::kAtoms == 2 ? t / 2 * word_stride + t % 2 * 2 : t;
-}
-
-// Makes operands of a step and token tile: pieces as wgmma.cuh describes, [product][tile]. piece: where
-// this lane's first word goes.
-template <class Config>
-__device__ __forceinline__ void expand_stream_tokens(uint4 const& codes, uint32_t scale_bytes, uint32_t piece) {
-  MmaOperand<Config::kFormat> const operand(scale_bytes);
-  uint32_t const words[4] = {codes.x, codes.y, codes.z, codes.w};
-#pragma unroll
-  for (int w = 0; w < 4; ++w) {
-    uint32_t pairs[4];
-    operand.dequantize(w, words[w], pairs);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) shared_store4(piece + (2 * w + j / 2) * Config::kProductBytes + j % 2 * 128, pairs[j]);
-  }
-}
-
-// The expanders share the pairs of a place in the ring and a token tile, the same ones in every round: so each has seen a
-// barrier's last phase end before it waits for the next, and no parity can be taken for that of the phase before. (Tiles
-// of 64 tokens have so many pairs that every expander comes to every step, which makes the shorter ring of copies right.)
-template <class Config>
-__device__ __forceinline__ void expand_stream_steps(uint32_t shared, uint32_t expander, int steps) {
-  static_assert(Config::kCopyRing == Config::kRing || Config::kTokenTiles >= Config::kExpanders);
-  constexpr uint32_t kRound = Config::kRing * Config::kTokenTiles;
-  uint32_t const lane = threadIdx.x % 32;
-  // Through a shuffle, lest the compiler computes it again for each step.
-  uint32_t const scale_place = __shfl_sync(~0u, 512 + lane * 4 + stream_scale_place<Config>(0), lane);
-  uint32_t const all = static_cast<uint32_t>(steps) * Config::kTokenTiles;
-  uint32_t round = 0, pair = expander;  // round: the first pair of this one
-#pragma unroll 1
-  while (round + pair < all) {
-    uint32_t const step = (round + pair) / Config::kTokenTiles, tile = pair % Config::kTokenTiles;
-    uint32_t const copy_slot = step % Config::kCopyRing, slot = pair / Config::kTokenTiles;
-    uint32_t const copy = shared + Config::kCopies + copy_slot * Config::kCopyBytes + tile * 640;
-    uint32_t const copy_barriers = shared + copy_slot * 8, barriers = shared + slot * 8;
-    mbarrier_wait(copy_barriers + Config::kCopiesFull, step / Config::kCopyRing % 2);
-    uint4 const codes = shared_load16(copy + lane * 16);
-    uint32_t const scales = stream_scales<Config>(copy + scale_place);
-    mbarrier_wait(barriers + Config::kOperandsEmpty, step / Config::kRing % 2 ^ 1);
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(copy_barriers + Config::kCopiesEmpty);
-    expand_stream_tokens<Config>(codes, scales,
-                                 shared + Config::kOperands + slot * Config::kOperandBytes + tile * 256 + lane * 4);
-    fence_async_shared();
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(barriers + Config::kOperandsFull);
-    pair += Config::kExpanders;
-    if (pair >= kRound) pair = expander, round += kRound;
-  }
 }
 
 // Sums += a step of weights * a step of activations. codes, bytes: of this thread's two rows, zero beyond k. before(): what is
@@ -289,12 +200,41 @@ __device__ __forceinline__ void multiply_stream_step(uint4 const (&codes)[2], ui
   }
 }
 
+// Stores a strip's results for eight tokens. part: of the weights' rows; x: the sums that a lane of wgmma has of them.
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(WgmmaStreamArgs const args) {
+__device__ __forceinline__ void store_stream_sums(GemmArgs const& args, float scale, uint32_t part, uint32_t token,
+                                                  float (&x)[4]) {
+  // A unit is four results of a row of D. The lanes with four neighbouring columns change what they have into units.
+  uint32_t const lane = threadIdx.x % 32, low = lane / 4 % 2, high = lane / 8 % 2;
+  uint32_t const column = part / 8 * kScaleAtomRows + part % 8 * 4 + lane / 16 * 32 + high * 64;
+  uint32_t const d_row = token + lane % 4 * 2 + low;
+  auto const exchange = [&](float& a, float& b, bool second, int lanes) {
+    float const other = __shfl_xor_sync(~0u, second ? a : b, lanes);
+    (second ? a : b) = other;
+  };
+  exchange(x[0], x[1], low != 0, 4);
+  exchange(x[2], x[3], low != 0, 4);
+  exchange(x[0], x[2], high != 0, 8);
+  exchange(x[1], x[3], high != 0, 8);
+  if (d_row >= static_cast<uint32_t>(args.m) || column >= static_cast<uint32_t>(args.n)) return;
+#pragma unroll
+  for (uint32_t c = 0; c < 4; ++c) {
+    float const bias = args.bias != nullptr ? load_bias(args.bias, args.bias_dtype, column + c) : 0.0f;
+    // Unshifted first: alpha times 2^28 may overflow where the result does not.
+    x[c] = scale * (MmaOperand<Config::kFormat>::kUnshift * x[c]) + bias;
+  }
+  with_output(args, [&](auto* d, auto aligned) {
+    store_outputs<decltype(aligned)::value>(d + d_row * args.d_stride + column, x);
+  });
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    wgmma_stream_gemm_kernel(__grid_constant__ WgmmaStreamArgs const args) {
   extern __shared__ __align__(128) uint8_t shared_memory[];
   constexpr int kRing = Config::kRing;
   pdl_launch_dependents();
-  pdl_wait();
+  if (!args.ready) pdl_wait();
   uint32_t const shared = shared_address(shared_memory), lane = threadIdx.x % 32;
   uint32_t const warp = __shfl_sync(~0u, threadIdx.x / 32, 0);  // so the compiler knows that it is a warp's
   uint32_t const group = warp / 4, row_group = group % Config::kRowGroups, depth_group = group / Config::kRowGroups;
@@ -307,33 +247,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
   uint32_t const blocks = Config::kStrips * token_tiles;  // of sums; this CTA adds every slices-th
   uint32_t const sums_barrier = shared + Config::kSumsBarrier;
 
-  // Memory answers late at first, as all multiprocessors ask at once: what is needed first is asked for before all else.
-  StreamTokens<Config> tokens;
+  // Memory answers late at first, as all multiprocessors ask at once: weights are asked for before all else.
   uint32_t const slots = shared + warp * Config::kWarpBytes;
   int step = first + static_cast<int>(depth_group);
-  if (warp == Config::kLoader) {
-    tokens.begin(args, first_token, first);
-    if (first < last) tokens.start(shared + Config::kCopies);
-  } else if (warp >= Config::kWarps) {
-    bool const sums = warp == Config::kWarps && slices > 1 && lane == 0;
-    if (lane == 0) {
-#pragma unroll 1
-      for (uint32_t i = warp - Config::kWarps; i < kRing; i += Config::kExpanders) {
-        uint32_t const barriers = shared + i * 8;
-        if (i < Config::kCopyRing) {
-          mbarrier_init(barriers + Config::kCopiesFull, 32);
-          mbarrier_init(barriers + Config::kCopiesEmpty, Config::kTokenTiles);
-        }
-        mbarrier_init(barriers + Config::kOperandsFull, Config::kTokenTiles);
-        mbarrier_init(barriers + Config::kOperandsEmpty, Config::kStrips);
-      }
-      if (sums) mbarrier_init(sums_barrier, 1);
-      mbarrier_init_release();
-    }
-    __syncwarp();
-    if (sums)
-      mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
-  }
   StreamReader<Config> reader;
   if (warp < Config::kWarps) {
     uint32_t part = tile * Config::kStrips + row_group * 4 + warp % 4;
@@ -341,24 +257,33 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     reader.begin(args, part, step);
     if (step < last) reader.start(slots);
     cp_async_commit();
+  } else if (lane == 0) {
+#pragma unroll 1
+    for (uint32_t i = 0; i < kRing; ++i) {
+      mbarrier_init(shared + Config::kFull + i * 8, 1);
+      mbarrier_init(shared + Config::kEmpty + i * 8, Config::kStrips);
+    }
+    mbarrier_init(sums_barrier, 1);
+    mbarrier_init_release();
+    if (slices > 1)
+      mbarrier_arrive_expect(sums_barrier, (blocks + slices - 1 - rank) / slices * slices * Config::kBlockBytes);
   }
   __syncthreads();
   cluster_sync();  // all have begun, before others' sums come
 
-  if (warp >= Config::kWarps) {
-    if constexpr (Config::kMovesRegisters) release_registers<48>();
-    if (warp < Config::kLoader) {
-      expand_stream_steps<Config>(shared, warp - Config::kWarps, last - first);
-    } else {
+  if (warp == Config::kWarps) {
+    pdl_wait();  // also where there are no steps
+    if (lane == 0) {
+      uint8_t const* from =
+          args.operands + (blockIdx.z * static_cast<uint64_t>(args.steps) + first) * Config::kOperandBytes;
       uint32_t slot = 0, parity = 1;
 #pragma unroll 1
-      for (int i = first; i < last; ++i) {
-        if (i > first) {
-          mbarrier_wait(shared + Config::kCopiesEmpty + slot * 8, parity);
-          tokens.start(shared + Config::kCopies + slot * Config::kCopyBytes);
-        }
-        cp_async_arrive(shared + Config::kCopiesFull + slot * 8);
-        if (++slot == Config::kCopyRing) slot = 0, parity ^= 1;
+      for (int i = first; i < last; ++i, from += Config::kOperandBytes) {
+        uint32_t const full = shared + Config::kFull + slot * 8;
+        mbarrier_wait(shared + Config::kEmpty + slot * 8, parity);
+        mbarrier_arrive_expect(full, Config::kOperandBytes);
+        bulk_load(shared + Config::kOperands + slot * Config::kOperandBytes, from, Config::kOperandBytes, full);
+        if (++slot == kRing) slot = 0, parity ^= 1;
       }
     }
     return;
@@ -369,7 +294,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     if (step + i * Config::kDepthGroups < last) reader.start(slots + i * Config::kSlotBytes);
     cp_async_commit();
   }
-  if constexpr (Config::kMovesRegisters) claim_registers<96>();
   float sums[Config::kTokens / 2] = {};
   uint32_t const scales =
       __shfl_sync(~0u, Config::kSlotScales + lane / 4 % 4 * 16 + lane / 16 * 4 + stream_scale_place<Config>(64), lane);
@@ -392,9 +316,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     __syncwarp();
     if (step + Config::kSlots * Config::kDepthGroups < last) reader.start(place);
     cp_async_commit();
-    auto const wait_operands = [&] { mbarrier_wait(shared + Config::kOperandsFull + ring * 8, parity); };
+    auto const wait_operands = [&] { mbarrier_wait(shared + Config::kFull + ring * 8, parity); };
     auto const release_operands = [&] {
-      if (used < kRing && lane == 0) mbarrier_arrive(shared + Config::kOperandsEmpty + used * 8);
+      if (used < kRing && lane == 0) mbarrier_arrive(shared + Config::kEmpty + used * 8);
     };
     multiply_stream_step<Config>(codes, bytes, operands + ring * (Config::kOperandBytes / 16), wait_operands,
                                  release_operands, sums);
@@ -443,15 +367,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
     }
   }
   if (slices == 1) barrier_sync<32 * Config::kWarps>(1);
-  // A unit is four results of a row of D. The lanes with four neighbouring columns change what they have into units.
-  uint32_t const low = lane / 4 % 2, high = lane / 8 % 2;
 #pragma unroll 1
   for (uint32_t local = warp;; local += Config::kWarps) {
     uint32_t const block = local * slices + rank;
     if (block >= blocks) break;  // a CTA that gets sums waits for them, so that it is there when they come
-    uint32_t const strip = block / token_tiles, place = tile * Config::kStrips + strip;
-    uint32_t const column = place / 8 * kScaleAtomRows + place % 8 * 4 + lane / 16 * 32 + high * 64;
-    uint32_t const d_row = first_token + (block - strip * token_tiles) * 8 + lane % 4 * 2 + low;
+    uint32_t const strip = block / token_tiles;
     float x[4] = {};
     if (slices > 1) mbarrier_wait(sums_barrier, 0);
     uint32_t address = sent + local * slices * Config::kBlockBytes;
@@ -461,24 +381,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_stream_gemm_kernel(
       x[0] += bits_float(v.x), x[1] += bits_float(v.y), x[2] += bits_float(v.z), x[3] += bits_float(v.w);
       address += Config::kBlockBytes;
     }
-    auto const exchange = [&](float& a, float& b, bool second, int lanes) {
-      float const other = __shfl_xor_sync(~0u, second ? a : b, lanes);
-      (second ? a : b) = other;
-    };
-    exchange(x[0], x[1], low != 0, 4);
-    exchange(x[2], x[3], low != 0, 4);
-    exchange(x[0], x[2], high != 0, 8);
-    exchange(x[1], x[3], high != 0, 8);
-    if (d_row >= static_cast<uint32_t>(args.gemm.m) || column >= static_cast<uint32_t>(args.gemm.n)) continue;
-#pragma unroll
-    for (uint32_t c = 0; c < 4; ++c) {
-      float const bias = args.gemm.bias != nullptr ? load_bias(args.gemm.bias, args.gemm.bias_dtype, column + c) : 0.0f;
-      // Unshifted first: alpha times 2^28 may overflow where the result does not.
-      x[c] = scale * (MmaOperand<Config::kFormat>::kUnshift * x[c]) + bias;
-    }
-    with_output(args.gemm, [&](auto* d, auto aligned) {
-      store_outputs<decltype(aligned)::value>(d + d_row * args.gemm.d_stride + column, x);
-    });
+    store_stream_sums<Config>(args.gemm, scale, tile * Config::kStrips + strip,
+                              first_token + (block - strip * token_tiles) * 8, x);
   }
 }
 
