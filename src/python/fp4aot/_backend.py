@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import numpy_ops
-from ._loader import integer, is_boolean
+from ._loader import integer, is_boolean, is_switch
 from ._wording import reworded
 from .errors import LoadError, TorchError
 
@@ -53,16 +53,11 @@ def code(codes: dict[str, int], name: str, value: str) -> int:
         raise ValueError(f"{name} is {value!r}; it must be " + " or ".join(map(repr, codes)) + ".") from None
 
 
-def _is_switch(value: object) -> bool:
-    """Whether torch takes it as a bool."""
-    return hasattr(type(value), "__bool__")
-
-
 def numpy_backend(first: object, pdl: object = False) -> Any:
     """numpy_ops, once it is sure that ``first`` is no torch tensor. ``pdl`` means nothing there, but is checked."""
     if type(first).__module__.partition(".")[0] == "torch" and _torch_error is not None:
         raise _torch_error
-    if not _is_switch(pdl):
+    if not is_switch(pdl):
         raise TypeError(f"pdl is {pdl!r}; it must be True or False.")
     return numpy_ops
 
@@ -87,7 +82,7 @@ def argument_error(op: str, error: Exception, out: object, **arguments: object) 
                 return TypeError(f"{op}: epsilon is {value!r}; it must be a float.")
             continue
         if name == "pdl":
-            if not _is_switch(value):
+            if not is_switch(value):
                 return TypeError(f"{op}: pdl is {value!r}; it must be True or False.")
             continue
         if value is None or isinstance(value, Tensor):

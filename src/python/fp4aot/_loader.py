@@ -89,6 +89,11 @@ def is_boolean(value: Any) -> bool:
     return str(getattr(value, "dtype", "")).removeprefix("torch.") == "bool"
 
 
+def is_switch(value: object) -> bool:
+    """Whether torch takes it as a bool."""
+    return hasattr(type(value), "__bool__")
+
+
 def integer(op: str, name: str, value: Any, bits: int = 64) -> int:
     """``value`` as an int of a signed field, which ctypes would truncate, or a TypeError or ValueError."""
     try:

@@ -174,6 +174,8 @@ def default_tactic(
 ) -> int:
     """The tactic that ``tactic=0`` chooses for the shape, for a call with ``pdl`` (:mod:`fp4aot.ops`) or without."""
     params = _gemm_params(op, m, n, k, device, out_dtype, a_dtype)
+    if not _loader.is_switch(pdl):
+        raise TypeError(f"{op}: pdl is {pdl!r}; it must be True or False.")
     if pdl:
         params.flags = _abi.load().constants["FP4AOT_FLAG_PDL"]
     tactic = ctypes.c_int32()
