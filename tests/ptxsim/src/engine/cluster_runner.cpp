@@ -6,8 +6,10 @@
 namespace ptxsim {
 namespace {
 
-// Registers are not cleared between CTAs (poison says which are defined), so that their memory can be used again.
+// Registers are not cleared between CTAs (poison says which are defined), so that their memory can be used again; that of
+// shared memory is used again as well.
 thread_local std::vector<std::vector<uint8_t>> free_registers;
+thread_local std::vector<SharedMemory> free_shared;
 
 uint32_t special_value(std::string_view name, Warp& w, int lane, Grid::State const& grid) {
   Dim3 const& block = grid.config.block;
@@ -87,6 +89,9 @@ ClusterRunner::~ClusterRunner() {
   for (Warp* w : order_) {
     if (free_registers.size() < 64) free_registers.push_back(std::move(w->registers));
   }
+  for (Cta& cta : cluster_.ctas) {
+    if (free_shared.size() < 16) free_shared.push_back(std::move(cta.shared));
+  }
   std::lock_guard<std::mutex> lock(state_->merge_lock);
   state_->tally.merge(cluster_.tally);
   if (cluster_.accesses == nullptr) return;
@@ -115,6 +120,10 @@ void ClusterRunner::make_cta(uint32_t rank) {
   uint32_t warps = (cta.threads_ + kWarpSize - 1) / kWarpSize;
   cta.running_warps = warps;
   uint32_t parties = (warps + 2) * static_cast<uint32_t>(cluster_.ctas.size());
+  if (!free_shared.empty()) {
+    cta.shared = std::move(free_shared.back());
+    free_shared.pop_back();
+  }
   cta.shared.resize(&cta, state_->kernel->dynamic_base + state_->config.dynamic_shared_bytes, parties);
   cta.warps.resize(warps);
   for (uint32_t i = 0; i < warps; ++i) {
@@ -134,7 +143,10 @@ void ClusterRunner::start_warp(Cta&, Warp& w) {
     w.registers = std::move(free_registers.back());
     free_registers.pop_back();
   }
-  w.registers.resize(kernel.register_bytes + 64);
+  if (size_t const bytes = kernel.register_bytes + 64; w.registers.size() < bytes) {
+    w.registers.clear();  // nothing of it is copied
+    w.registers.resize(bytes);
+  }
   w.poison_masks.assign(kernel.poison_masks, kAllLanes);
   w.poison_masks[0] = 0;
   w.local.assign(static_cast<size_t>(kernel.function->local_bytes) * 2 * kWarpSize, 0);

@@ -231,10 +231,6 @@ void TmemCheck::report(char const* check, std::string message) {
   w_.finding(in_, lane_, check, message + where);
 }
 
-bool TmemCheck::behind(uint32_t party_plus_1, uint32_t time) const {
-  return party_plus_1 != 0 && party_plus_1 - 1 != me_ && clock_[party_plus_1 - 1] < time;
-}
-
 bool TmemCheck::range(int column, int count) {
   if (tensor_.present() && column >= 0 && column + count <= kTmemColumns && tensor_.allocated(column, count))
     return true;
@@ -243,34 +239,15 @@ bool TmemCheck::range(int column, int count) {
   return false;
 }
 
-bool TmemCheck::read(int lane, int column, bool must_be_written) {
-  size_t const index = static_cast<size_t>(tmem_index(lane, column));
-  TensorMemory::Word& word = tensor_.known[index];
-  if (tensor_.written[index] == 0) {
-    if (must_be_written)
-      report("tensor-memory-uninitialised", "reads " + place(lane, column) + ", which was never written");
-  } else if (behind(word.writer, word.write_time)) {
-    report("tensor-memory-race",
-           "reads " + place(lane, column) + " without having observed the completion of what wrote it");
-  }
-  // Only one reader is kept: one whose read this access is not ordered after, while there is one.
-  if (!behind(word.reader, word.read_time)) {
-    word.reader = me_ + 1;
-    word.read_time = read_time_;
-  }
-  return tensor_.written[index] == 1;
+void TmemCheck::report_unwritten(int lane, int column) {
+  report("tensor-memory-uninitialised", "reads " + place(lane, column) + ", which was never written");
 }
 
-void TmemCheck::write(int lane, int column) {
-  size_t const index = static_cast<size_t>(tmem_index(lane, column));
-  TensorMemory::Word& word = tensor_.known[index];
-  if (behind(word.writer, word.write_time) || behind(word.reader, word.read_time))
-    report("tensor-memory-race",
-           "writes " + place(lane, column) + ", which another has accessed without a barrier (and wait) between");
-  word.writer = me_ + 1;
-  word.write_time = write_time_;
-  word.reader = 0;
-  tensor_.written[index] = 1;
+void TmemCheck::report_race(char const* does, int lane, int column) {
+  bool const reads = does[0] == 'r';
+  report("tensor-memory-race", does + place(lane, column) +
+                                   (reads ? " without having observed the completion of what wrote it"
+                                          : ", which another has accessed without a barrier (and wait) between"));
 }
 
 Handler decode_tcgen05(Decoder& d) {

@@ -41,7 +41,11 @@ class TmemCheck {
 
  private:
   void report(char const* check, std::string message);
-  bool behind(uint32_t party_plus_1, uint32_t time) const;
+  void report_unwritten(int lane, int column);
+  void report_race(char const* does, int lane, int column);
+  bool behind(uint32_t party_plus_1, uint32_t time) const {
+    return party_plus_1 != 0 && party_plus_1 - 1 != me_ && clock_[party_plus_1 - 1] < time;
+  }
 
   Warp& w_;
   Instruction const& in_;
@@ -52,6 +56,31 @@ class TmemCheck {
   uint32_t me_, read_time_, write_time_;
   bool reported_ = false;
 };
+
+inline bool TmemCheck::read(int lane, int column, bool must_be_written) {
+  size_t const index = static_cast<size_t>(tmem_index(lane, column));
+  TensorMemory::Word& word = tensor_.known[index];
+  uint8_t const written = tensor_.written[index];
+  if (written == 0) {
+    if (must_be_written) report_unwritten(lane, column);
+  } else if (behind(word.writer, word.write_time)) {
+    report_race("reads ", lane, column);
+  }
+  // Only one reader is kept: one whose read this access is not ordered after, while there is one.
+  if (!behind(word.reader, word.read_time)) {
+    word.reader = me_ + 1;
+    word.read_time = read_time_;
+  }
+  return written == 1;
+}
+
+inline void TmemCheck::write(int lane, int column) {
+  size_t const index = static_cast<size_t>(tmem_index(lane, column));
+  TensorMemory::Word& word = tensor_.known[index];
+  if (behind(word.writer, word.write_time) || behind(word.reader, word.read_time)) report_race("writes ", lane, column);
+  word = {me_ + 1, write_time_, 0, word.read_time};
+  tensor_.written[index] = 1;
+}
 
 }  // namespace ptxsim
 

@@ -50,16 +50,15 @@ Step run_fence(Warp& w, Instruction const& in) {
 // The warp's accumulators: those in flight, or new ones from the registers.
 std::shared_ptr<WgmmaAccumulators> accumulators(Warp& w, Instruction const& in, Wgmma const& m, bool accumulate) {
   WgmmaWarp& state = state_of(w);
+  auto const same_place = [](Operand const* a, Operand const* b) { return a->slot == b->slot; };
   for (auto const& known : state.in_flight) {
+    if (std::equal(m.d.begin(), m.d.end(), known->registers.begin(), known->registers.end(), same_place)) return known;
     size_t shared = 0;
     for (Operand const* ours : m.d)
       for (Operand const* theirs : known->registers) shared += ours->slot == theirs->slot;
     if (shared == 0) continue;
-    bool same = shared == m.d.size() && known->registers.size() == m.d.size();
-    for (size_t r = 0; same && r < m.d.size(); ++r) same = m.d[r]->slot == known->registers[r]->slot;
-    if (!same)
-      w.finding(in, 0, "wgmma-register-in-flight",
-                "accumulators overlap those of an operation in flight, in another order: wgmma.wait_group first");
+    w.finding(in, 0, "wgmma-register-in-flight",
+              "accumulators overlap those of an operation in flight, in another order: wgmma.wait_group first");
     return known;
   }
   auto fresh = std::make_shared<WgmmaAccumulators>();

@@ -306,7 +306,7 @@ int split_row(TensorMap const& map, Row const& row, TensorRun* runs) {
     if (row.in_bounds && b < last) end = std::min(end, last);
     // Atoms are those of the absolute address: a row need not begin on one.
     uint32_t const a = row.shared + static_cast<uint32_t>(b);
-    if (atom != 0) end = std::min<int64_t>(end, b + atom - a % atom);
+    if (atom != 0) end = std::min<int64_t>(end, b + atom - (a & (atom - 1)));
     int64_t const offset = gaps ? (row.c0 + b) / 2 : row.c0 * bits / 8 + b;
     uint32_t const length = static_cast<uint32_t>(gaps ? 8 : end - b);
     runs[n++] = {inside, row.global + static_cast<uint64_t>(offset), swizzle_address(map.swizzle, a), length};
