@@ -110,11 +110,16 @@ def gemm_problems() -> Iterable[object]:
         yield Gemm(
             op, 9, 80, 6144, only=r"_1sm_128x64_splitk(8|12|16)|mma_sync_128x8_swapped_splitk(8|12|16)", pdl=True
         )
-        # Slices with every cluster and order.
-        yield Gemm(op, 200, 200, 2048, only="_1sm_.*splitk[248]$", seed=6)
-        yield Gemm(op, 200, 456, 2048, only="_2sm_.*splitk[248]$", seed=7)
-        yield Gemm(op, 200, 136, 4096, only="mma_sync_128x128_.*splitk(2|4|8|16)$", seed=8)
-        yield Gemm(op, 40, 136, 4096, only="mma_sync_.*swapped.*splitk(2|4|8|16)$", seed=8)
+        # Slices with every cluster and order: of two tiles along K and one; of one, or of one and two; of one.
+        four = 1280 if format == "nvfp4" else 1024
+        for slices, k in ((2, 768), (4, four), (8, 2048)):
+            yield Gemm(op, 200, 200, k, only=f"^(?!.*ultra).*_1sm_.*splitk{slices}$", seed=6)
+            yield Gemm(op, 200, 456, k, only=f"^(?!.*ultra).*_2sm_.*splitk{slices}$", seed=7)
+        yield Gemm(op, 200, 200, 2048, only="ultra_1sm_.*splitk2$", seed=6)  # their tiles are longer
+        yield Gemm(op, 200, 456, 2048, only="ultra_2sm_.*splitk2$", seed=7)
+        for slices, k in ((2, 768), (4, four), (8, 2048), (16, 4096)):
+            yield Gemm(op, 200, 136, k, only=f"mma_sync_128x128_.*splitk{slices}$", seed=8)
+            yield Gemm(op, 40, 136, k, only=f"mma_sync_.*swapped.*splitk{slices}$", seed=8)
         yield Gemm(op, 1, 8, 32, tactic=0, dtype="fp32", seed=3)
         yield Chain(op, 70, 136, 320)
 
