@@ -64,7 +64,7 @@ def quantize_problems() -> Iterable[object]:
     for dtype in DTYPES:
         yield Quantize(op, 33, 208, dtype, global_scale=12.0, residual=True)
         yield Quantize(op, 5, 112, dtype, layout="linear", gap=3, lead=1, residual=True, seed=1)
-        # Rows of 2, 4 and 8 small CTAs, then of larger ones.
+        # Rows of 4 and 8 small CTAs, then of larger ones.
         for rows, k in ((9, 1072), (9, 2080), (3, 4128), (50, 2064), (24, 4128), (190, 1040), (96, 4128)):
             yield Quantize(op, rows, k, dtype, residual=True, codes_gap=8, global_scale=12.0, seed=5)
         for rows, k in ((1, 8192), (1, 16384), (1, 32784)):

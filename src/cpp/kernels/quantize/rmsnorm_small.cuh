@@ -127,12 +127,11 @@ struct RmsnormSmall {
   // In the order of preference: small CTAs while each has a multiprocessor to itself, then larger ones, which read a row
   // fewer times.
   template <class T>
-  static std::array<Choice, 9> const& choices() {
+  static std::array<Choice, 8> const& choices() {
     using Codec = typename Policy::E2m1;
     constexpr int64_t kAlone = Policy::kMultiprocessorCount, kPairs = 2 * kAlone;
-    static constexpr std::array<Choice, 9> kChoices = {{
+    static constexpr std::array<Choice, 8> kChoices = {{
         {rmsnorm_small_kernel<Codec, T, 128, 1>, 128, 1, kPairs},
-        {rmsnorm_small_kernel<Codec, T, 128, 2>, 128, 2, kAlone},
         {rmsnorm_small_kernel<Codec, T, 128, 4>, 128, 4, kAlone},
         {rmsnorm_small_kernel<Codec, T, 128, 8>, 128, 8, kAlone},
         {rmsnorm_small_kernel<Codec, T, 256, 2>, 256, 2, kPairs},
@@ -144,7 +143,7 @@ struct RmsnormSmall {
     return kChoices;
   }
 
-  static std::array<Choice, 9> const& choices(int32_t dtype) {
+  static std::array<Choice, 8> const& choices(int32_t dtype) {
     return *with_element_type(dtype, [](auto element) { return &choices<decltype(element)>(); });
   }
 
