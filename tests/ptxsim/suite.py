@@ -110,8 +110,8 @@ def gemm_problems() -> Iterable[object]:
         yield Gemm(
             op, 9, 80, 6144, only=r"_1sm_128x64_splitk(8|12|16)|mma_sync_128x8_swapped_splitk(8|12|16)", pdl=True
         )
-        # Slices with every cluster and order: of two tiles along K and one; of one, or of one and two; of one.
-        four = 1280 if format == "nvfp4" else 1024
+        # Slices with every cluster and order: of two tiles along K and one; of one and two, or of two; of one.
+        four = 1280 if format == "nvfp4" else 2048
         for slices, k in ((2, 768), (4, four), (8, 2048)):
             yield Gemm(op, 200, 200, k, only=f"^(?!.*ultra).*_1sm_.*splitk{slices}$", seed=6)
             yield Gemm(op, 200, 456, k, only=f"^(?!.*ultra).*_2sm_.*splitk{slices}$", seed=7)
