@@ -135,7 +135,7 @@ def print_info(data: dict[str, Any]) -> None:
 
 
 def _print_whatever() -> None:
-    """What the output's encoding lacks (not all is ASCII) is printed as an escape, instead of an error that loses results."""
+    """What the output's encoding lacks is printed as an escape, instead of an error that loses results."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and getattr(sys.stdout, "errors", "") == "strict":
         reconfigure(errors="backslashreplace")
