@@ -36,8 +36,9 @@ void block_scales_nvfp4(typename V::I amax, float global_scale, typename V::I& b
   using F = typename V::F;
   poisoned = amax >= 0x7F800000;
   F const wanted = global_scale * (F)amax / kE2m1Max;
-  I const bits = (I)wanted;
-  I const normal = ((bits + 0x7FFFF + (bits >> 20 & 1)) >> 20) - (120 << 3);
+  // Rebased before it is rounded, so that no lane overflows: not a NaN's, whose result is replaced, either.
+  I const bits = ((I)wanted & 0x7FFFFFFF) - (120 << 23);
+  I const normal = (bits + 0x7FFFF + (bits >> 20 & 1)) >> 20;
   I const subnormal = (I)(wanted + 0x1p+14f) & 0xFF;  // the last place of 2^14 is the unit of the subnormals, 2^-9
   byte = wanted < 0x1p-6f ? subnormal : normal;
   byte = wanted >= kE4m3Max ? I{} + 0x7E : byte;
