@@ -9,11 +9,11 @@
 #include <array>
 
 #include "device/cluster.cuh"
+#include "device/launch_cluster.h"
 #include "device/pdl.cuh"
 #include "kernels/quantize/block.cuh"
 #include "kernels/quantize/rmsnorm_row.cuh"
 #include "kernels/quantize/scale_padding.cuh"
-#include "kernels/w4a16/launch_cluster.h"
 
 namespace fp4aot {
 

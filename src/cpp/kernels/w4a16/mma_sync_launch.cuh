@@ -2,8 +2,8 @@
 #ifndef FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
 #define FP4AOT_KERNELS_W4A16_MMA_SYNC_LAUNCH_CUH_
 
+#include "device/launch_cluster.h"
 #include "kernels/gemm/launch_blocks.h"
-#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/mma_sync.cuh"
 #include "kernels/w4a16/rule.h"
 

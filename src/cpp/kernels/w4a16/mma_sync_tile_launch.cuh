@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "device/launch_cluster.h"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
-#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/mma_sync_tile.cuh"
 #include "kernels/w4a16/mma_sync_tile_rule.h"
 

@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
+#include "device/launch_cluster.h"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
-#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/split_activations.cuh"
 #include "kernels/w4a16/tcgen05.cuh"
 #include "kernels/w4a16/tcgen05_rule.h"

@@ -4,9 +4,9 @@
 
 #include <cuda.h>
 
+#include "device/launch_cluster.h"
 #include "device/tensor_map.h"
 #include "kernels/gemm/launch_blocks.h"
-#include "kernels/w4a16/launch_cluster.h"
 #include "kernels/w4a16/rule.h"
 #include "kernels/w4a16/wgmma_few.cuh"
 

@@ -1,6 +1,6 @@
-// Queues a W4A16 kernel with clusters of CTAs along x: as launch() of device/launch.cuh does without them.
-#ifndef FP4AOT_KERNELS_W4A16_LAUNCH_CLUSTER_H_
-#define FP4AOT_KERNELS_W4A16_LAUNCH_CLUSTER_H_
+// Queues a kernel with clusters of CTAs along x: as launch() of device/launch.cuh does without them.
+#ifndef FP4AOT_DEVICE_LAUNCH_CLUSTER_H_
+#define FP4AOT_DEVICE_LAUNCH_CLUSTER_H_
 
 #include "device/launch.cuh"
 
