@@ -47,7 +47,7 @@ void run_expansion(Problem const& problem, Workspace& workspace, bool few) {
 
 // sms: of the machine. aligned: results of 16 bits go through shared memory.
 template <Format kFormat, int kTokens>
-void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned = false) {
+void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned = false, bool along_n = false) {
   using Config = fp4aot::WgmmaConfig<kFormat, kTokens>;
   int const m = problem.m, n = problem.n, k = problem.k;
   int const atoms = (k / fp4aot::kVector<kFormat> + fp4aot::kScaleAtomColumns - 1) / fp4aot::kScaleAtomColumns;
@@ -57,7 +57,8 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   Output output(problem, aligned ? machine::random_below(2) * 8 : 3, aligned ? 0 : machine::random_below(2), dtype);
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
-  args.schedule = fp4aot::schedule_tiles(m, n, k, kTokens, cut, sms);
+  args.schedule = fp4aot::schedule_tiles(m, n, k, kTokens,
+                                         {cut ? fp4aot::TileSharing::kCut : fp4aot::TileSharing::kNone, along_n}, sms);
   args.divisors = fp4aot::TileDivisors(args.schedule, kTokens);
   args.partials = workspace.partials();
   args.counters = workspace.counters();
@@ -70,12 +71,16 @@ void run(Problem const& problem, bool cut, int sms, int32_t dtype, bool aligned 
   args.b_scale_map = map_of_scales(problem.b, n, atoms, Config::Weights::kAtoms);
   if (args.staged) args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens, 64, true);
 
-  run_clusters<Config>(args, workspace);
+  if (cut) {
+    run_clusters<fp4aot::CutTiles<Config>>(args, workspace);
+  } else {
+    run_clusters<Config>(args, workspace);
+  }
   char name[96];
-  std::snprintf(name, sizeof name, "wgmma, %s, %d tokens, %s, %d clusters of %d, %s",
+  std::snprintf(name, sizeof name, "wgmma, %s, %d tokens, %s%s, %d clusters of %d, %s",
                 kFormat == Format::kNvfp4 ? "nvfp4" : "mxfp4", kTokens,
-                args.schedule.whole < args.schedule.tiles ? "cut" : "whole", args.schedule.clusters, args.schedule.pair,
-                args.staged ? "staged" : "direct");
+                args.schedule.whole < args.schedule.tiles ? "cut" : "whole", along_n ? ", along n" : "",
+                args.schedule.clusters, args.schedule.pair, args.staged ? "staged" : "direct");
   output.check(name);
 }
 
@@ -94,10 +99,15 @@ void run_all() {
   }
   {  // whole and shared tiles; an odd column of tiles
     Problem const problem(kFormat, 300, 136, 544);
-    run<kFormat, 128>(problem, true, 4, FP4AOT_FP32);
+    run<kFormat, 128>(problem, true, 4, FP4AOT_FP32, false, true);
     run<kFormat, 64>(problem, true, 6, FP4AOT_BF16, true);
     run<kFormat, 192>(problem, true, 2, FP4AOT_BF16);
-    run<kFormat, 256>(problem, false, 2, FP4AOT_FP16, true);
+    run<kFormat, 256>(problem, false, 2, FP4AOT_FP16, true, true);
+  }
+  {  // clusters that help with one tile, have whole ones, and own another
+    Problem const problem(kFormat, 300, 136, 2080);
+    run<kFormat, 128>(problem, true, 4, FP4AOT_BF16, true, true);
+    run<kFormat, 64>(problem, true, 6, FP4AOT_FP32);
   }
   {  // the rings turn over; one tile for many clusters
     Problem const problem(kFormat, 40, 136, 2080);

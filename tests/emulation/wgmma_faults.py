@@ -6,8 +6,8 @@ WGMMA_FAULTS = (
     Fault(
         "bias of the wrong column",
         "wgmma",
-        "scale * sum[i + 2 * j + 1] + bias[j % 2]",
-        "scale * sum[i + 2 * j + 1] + bias[j / 2]",
+        "columns.scale * sum[i + 2 * j + 1] + columns.bias[j % 2]",
+        "columns.scale * sum[i + 2 * j + 1] + columns.bias[j / 2]",
         WRONG_RESULT,
     ),
     Fault(
@@ -97,8 +97,36 @@ WGMMA_FAULTS = (
     Fault(
         "two parts in one place",
         "wgmma",
-        "(of == first ? 1 : 0)",
-        "0",
+        "int64_t{cluster}",
+        "int64_t{first}",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "the owner's part is not stored",
+        "wgmma",
+        "store_part<Config>(parts, parts.first, sum);",
+        ";",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "the owner's sums are lost",
+        "wgmma",
+        "sum[i] += from_part.x",
+        "sum[i] = from_part.x",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "part counted before it is stored",
+        "wgmma",
+        "mbarrier_wait_patiently(map.part_stored(), 0);",
+        ";",
+        WRONG_RESULT,
+    ),
+    Fault(
+        "a tile left by who is last",
+        "wgmma",
+        "if (__shfl_sync(~0u, static_cast<int>(complete), 0) == 0) continue;",
+        "continue;",
         WRONG_RESULT,
     ),
     Fault(

@@ -66,7 +66,8 @@ void run_before(fp4aot::SplitArgs const& split, fp4aot::Counters const& counters
 // kBf16: the operands' type; a_bf16: that of activations. sms: of the machine. aligned: results of 16 bits go through
 // shared memory. As kernels/w4a16/wgmma_launch.cuh launches it.
 template <Format kFormat, bool kBf16, int kTokens>
-void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int32_t dtype, bool aligned = false) {
+void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int32_t dtype, bool aligned = false,
+         bool along_n = false) {
   using Weights = fp4aot::PreparedWeights<kFormat, kBf16>;
   using Config = fp4aot::WgmmaTile<Weights, kTokens, false>;
   int const m = problem.m, n = problem.n, k = problem.k, shift = kBf16 && !a_bf16;
@@ -94,7 +95,7 @@ void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int3
   Output output(problem, aligned ? machine::random_below(2) * 8 : 3, aligned ? 0 : machine::random_below(2), dtype);
   fp4aot::WgmmaGemmArgs args = {};
   static_cast<fp4aot::GemmArgs&>(args) = output.arguments();
-  args.schedule = fp4aot::schedule_tiles(m, n, values, kTokens, sharing, sms);
+  args.schedule = fp4aot::schedule_tiles(m, n, values, kTokens, {sharing, along_n}, sms);
   args.divisors = fp4aot::TileDivisors(args.schedule, kTokens);
   args.partials = workspace.partials();
   args.counters = workspace.counters();
@@ -109,7 +110,11 @@ void run(Problem const& problem, bool a_bf16, TileSharing sharing, int sms, int3
                            Weights::kBoxColumns, false);
   if (args.staged)
     args.d_map = map_of_rows(args.d, 2, m, n, args.d_stride * 2, kTokens / args.schedule.split, 64, true);
-  run_clusters<Config>(args, workspace);
+  if (cut) {
+    run_clusters<fp4aot::CutTiles<Config>>(args, workspace);
+  } else {
+    run_clusters<Config>(args, workspace);
+  }
   machine::operands.resize(machine::operands.size() - 2);
 
   char name[96];
@@ -138,7 +143,7 @@ void run_all(bool a_bf16) {
   {  // whole and shared tiles; an odd column of tiles
     Problem const problem(kFormat, 150, 264, 416, bits);
     run<kFormat, kBf16, 128>(problem, a_bf16, TileSharing::kNone, 4, FP4AOT_FP16, true);
-    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kCut, 5, FP4AOT_FP32);
+    run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kCut, 5, FP4AOT_FP32, false, true);
     run<kFormat, kBf16, 64>(problem, a_bf16, TileSharing::kSplit, 16,
                             FP4AOT_FP32);  // clusters of two, which are enough
     run<kFormat, kBf16, 128>(problem, a_bf16, TileSharing::kSplit, 32, FP4AOT_FP16, true);  // of four

@@ -48,6 +48,10 @@ KERNELS = (
             (300, 1040, 192, "wgmma_128x(64|256)(_cluster2)?$"),
             (9, 80, 1536, "wgmma_.*_cut$"),
             (70, 264, 1056, "wgmma_128x.*_cluster2$"),  # rings filled anew; clusters of two and of four
+            (300, 264, 352, "wgmma_128x.*_along_n$"),  # which a single tile of rows has not
+            # Clusters that help with a tile, have whole ones and own another; ranges of more than a tile.
+            (330, 272, 1440, "wgmma_128x(64|256)_cut$"),
+            (580, 272, 1056, "wgmma_128x128_cut_along_n$"),
         ),
     ),
     Kernel(
@@ -151,4 +155,5 @@ def in_other_schedules() -> Iterable[object]:
     for op in ("gemm_w4a16_nvfp4", "gemm_w4a16_mxfp4"):
         for a_dtype in ("bf16", "fp16"):
             yield W4a16(op, 33, 272, 608, a_dtype, only="" if a_dtype == "bf16" else SOME)
+        yield W4a16(op, 330, 272, 1440, only="wgmma_128x(64|256)_cut$")  # parts of tiles
         yield from chains(op)

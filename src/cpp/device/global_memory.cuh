@@ -31,6 +31,19 @@ __device__ __forceinline__ uint32_t global_count(uint32_t* counter) {
   return before;
 }
 
+// Whether `counter` comes to `value` within so many looks, about 0.5 us each. If so, what its counts are ordered after is
+// seen.
+__device__ __forceinline__ bool global_reaches(uint32_t const* counter, uint32_t value, int looks) {
+#pragma unroll 1
+  for (int i = 0; i < looks; ++i) {
+    uint32_t now;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+    if (now == value) return true;
+    asm volatile("nanosleep.u32 100;");
+  }
+  return false;
+}
+
 }  // namespace fp4aot
 
 #endif

@@ -29,15 +29,17 @@ template <Format kFormat, bool kBf16>
 fp4aot_status W4a16WgmmaUnit<kFormat, kBf16>::launch(fp4aot_gemm_w4a16_params const& p, int tactic, int sms,
                                                      Message* message) {
   constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_w4a16_nvfp4" : "gemm_w4a16_mxfp4";
-  return with_w4a16_wgmma<kFormat, kBf16>(w4a16_wgmma_tile(tactic), p.d_dtype == FP4AOT_FP32, [&](auto config) {
-    return run_w4a16_wgmma<decltype(config)>(p, kName, w4a16_wgmma_sharing(tactic), sms, message);
+  auto const [tile, plan] = w4a16_wgmma_tactic(tactic);
+  return with_w4a16_wgmma<kFormat, kBf16>(tile, p.d_dtype == FP4AOT_FP32, [&, plan = plan](auto config) {
+    return run_w4a16_wgmma<decltype(config)>(p, kName, plan, sms, message);
   });
 }
 
 template <Format kFormat, bool kBf16>
 size_t W4a16WgmmaUnit<kFormat, kBf16>::workspace_size(fp4aot_gemm_w4a16_params const& p, int tactic, int sms) {
-  return with_w4a16_wgmma<kFormat, kBf16>(w4a16_wgmma_tile(tactic), p.d_dtype == FP4AOT_FP32, [&](auto config) {
-    return static_cast<size_t>(w4a16_wgmma_workspace<decltype(config)>(p, w4a16_wgmma_sharing(tactic), sms).bytes());
+  auto const [tile, plan] = w4a16_wgmma_tactic(tactic);
+  return with_w4a16_wgmma<kFormat, kBf16>(tile, p.d_dtype == FP4AOT_FP32, [&, plan = plan](auto config) {
+    return static_cast<size_t>(w4a16_wgmma_workspace<decltype(config)>(p, plan, sms).bytes());
   });
 }
 

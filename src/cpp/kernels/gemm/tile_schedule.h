@@ -30,28 +30,27 @@ struct Divisor {
   }
 };
 
-// Tiles below `whole` are taken in turn, one cluster each; the steps of the others are cut into ranges of equal length, one
-// for each cluster, so that no cluster idles while the last tiles are computed.
+// Tiles below `whole` are taken in turn, one cluster each; the steps of the others are cut into ranges, one for each of the
+// first `sharers` clusters, so that none idles while the last tiles are computed. A range has less than two tiles. If it begins
+// inside of one, these steps come first of all that the cluster does; if it ends inside of one, those come last. Who has a
+// tile's first steps is its owner: it adds the others' sums, which have long been there.
 struct TileSchedule {
   int32_t pair;              // CTAs, 1 or 2, that share activations and have neighbouring weight rows
   int32_t split;             // 1 or 2: slices of k; a cluster has `pair` CTAs for each
   int32_t m_tiles, n_tiles;  // of a cluster: pair * kWgmmaRows weight rows
   int32_t tiles, whole;      // whole: tiles, or a multiple of clusters
   int32_t steps;             // of a tile
-  int32_t clusters;
-  int32_t range, longer;  // range steps for each cluster, one more for the first `longer` ones; 0 if none are shared
+  int32_t clusters, sharers;
+  int32_t range, longer;  // range steps for each sharer, one more for the first `longer` ones; 0 if no tiles are shared
+  int32_t along_n;        // 1: neighbouring clusters have neighbouring weights, not activations
 
   FP4AOT_HOST_DEVICE int32_t ctas() const { return pair * split; }  // of a cluster
   // The first step of a slice of k, of a tile that is not shared by clusters.
   FP4AOT_HOST_DEVICE int32_t slice_begin(int32_t slice) const { return split == 1 ? slice * steps : slice * steps / 2; }
   // The first of the shared steps that are a cluster's.
   FP4AOT_HOST_DEVICE int32_t range_begin(int32_t cluster) const {
-    return cluster * range + (cluster < longer ? cluster : longer);
-  }
-  // The cluster that has this one of the shared steps.
-  FP4AOT_HOST_DEVICE int32_t cluster_of(int32_t step) const {
-    int32_t const in_longer = longer * (range + 1);
-    return step < in_longer ? step / (range + 1) : longer + (step - in_longer) / range;
+    int32_t const before = cluster < sharers ? cluster : sharers;
+    return before * range + (before < longer ? before : longer);
   }
 };
 
@@ -68,40 +67,56 @@ constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int token
   s.steps = static_cast<int32_t>((k + kWgmmaStep - 1) / kWgmmaStep);
   int32_t const most = sms / s.pair;
   s.clusters = std::min(most, s.tiles);
-  if (!cut || s.tiles % most == 0) return s;
-  if (s.tiles > most) {
-    s.whole = (s.tiles / most - 1) * most;
-  } else {
-    int64_t const useful = std::max<int64_t>(s.tiles, int64_t{s.tiles} * s.steps / kMinRange);
-    int32_t const even = most / s.tiles * s.tiles;  // as many parts of every tile
-    s.whole = 0;
-    s.clusters = static_cast<int32_t>(std::min<int64_t>(useful, even * 10 >= most * 9 ? even : most));
-    if (s.clusters == s.tiles) s.whole = s.tiles;
-  }
-  int32_t const shared = (s.tiles - s.whole) * s.steps;
-  s.range = shared / s.clusters;
-  s.longer = shared % s.clusters;
+  int32_t shared = s.tiles % most;
+  if (!cut || shared == 0) return s;
+  if (s.tiles > most && shared * 2 < most) shared += most;  // not many parts of few tiles
+  int64_t const useful = std::max<int64_t>(shared, int64_t{shared} * s.steps / kMinRange);
+  int32_t const even = most / shared * shared;  // as many parts of every tile
+  s.sharers = static_cast<int32_t>(std::min<int64_t>(useful, even * 10 >= most * 9 ? even : most));
+  if (s.sharers == shared) return s;
+  s.whole -= shared;
+  s.clusters = std::max(s.sharers, std::min(most, s.whole));
+  s.range = shared * s.steps / s.sharers;
+  s.longer = shared * s.steps % s.sharers;
   return s;
 }
 
 // Tiles are in groups of so many rows of tiles, column by column: the CTAs that run together share weights and activations.
+// Along n, in groups of so many columns, row by row.
 constexpr int tile_group(int tokens) { return 2048 / tokens; }
+constexpr int tile_group_along_n(int pair) { return 32 / pair; }
 
-// What positions of tiles are divided by.
+// What positions of tiles and parts of them are divided by.
 struct TileDivisors {
   Divisor steps;
-  Divisor group_tiles;  // of a whole group
-  Divisor last_height;  // rows of tiles of the last group
+  Divisor group_tiles;          // of a whole group
+  Divisor group;                // lines of tiles of a group
+  Divisor last_group;           // of the last group
+  Divisor range, longer_range;  // shared steps of a cluster
 
   TileDivisors() = default;
   TileDivisors(TileSchedule const& s, int tokens)
       : steps(s.steps),
-        group_tiles(tile_group(tokens) * s.n_tiles),
-        last_height((s.m_tiles - 1) % tile_group(tokens) + 1) {}
+        group_tiles((s.along_n ? tile_group_along_n(s.pair) * s.m_tiles : tile_group(tokens) * s.n_tiles)),
+        group(s.along_n ? tile_group_along_n(s.pair) : tile_group(tokens)),
+        last_group(((s.along_n ? s.n_tiles : s.m_tiles) - 1) % group.value + 1),
+        range(std::max(s.range, 1)),
+        longer_range(s.range + 1) {}
+
+  // The cluster that has this one of the shared steps.
+  FP4AOT_HOST_DEVICE int32_t cluster_of(TileSchedule const& s, int32_t step) const {
+    int32_t const in_longer = s.longer * longer_range.value;
+    return step < in_longer ? longer_range(step) : s.longer + range(step - in_longer);
+  }
 };
 
-// Who shares a tile: none but a pair its activations, clusters cut it along k (schedule_tiles), the CTAs of a cluster do.
+// Who shares a tile: none but a pair its activations, clusters cut it along k (TileSchedule), the CTAs of a cluster do.
 enum class TileSharing { kNone, kCut, kSplit };
+
+struct TilePlan {
+  TileSharing sharing;
+  bool along_n;  // raster order: neighbouring tiles along n, not m
+};
 
 // Clusters of two CTAs (pair = 1) or four that run at once.
 constexpr int64_t split_clusters(int pair, int sms) { return clusters_at_once(pair, 1, sms); }
@@ -123,9 +138,12 @@ constexpr TileSchedule schedule_split_tiles(int64_t m, int64_t n, int64_t k, int
   return s;
 }
 
-constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int tokens, TileSharing sharing, int sms) {
-  return sharing == TileSharing::kSplit ? schedule_split_tiles(m, n, k, tokens, sms)
-                                        : schedule_tiles(m, n, k, tokens, sharing == TileSharing::kCut, sms);
+constexpr TileSchedule schedule_tiles(int64_t m, int64_t n, int64_t k, int tokens, TilePlan plan, int sms) {
+  TileSchedule s = plan.sharing == TileSharing::kSplit
+                       ? schedule_split_tiles(m, n, k, tokens, sms)
+                       : schedule_tiles(m, n, k, tokens, plan.sharing == TileSharing::kCut, sms);
+  s.along_n = plan.along_n;
+  return s;
 }
 
 }  // namespace fp4aot

@@ -11,9 +11,9 @@
 // Two CTAs with neighbouring weight rows make a cluster: each loads half of the activations' rows for both, but for the
 // first steps.
 //
-// Tiles that are cut along k (TileSchedule): every CTA writes its part's sums to the workspace and counts it; the one that
-// finds all others counted adds the parts in the order of k, so the result does not depend on who was last. Nobody waits
-// for another cluster.
+// Tiles that are cut along k (TileSchedule): first of all a cluster writes its part of another's tile to the workspace and
+// counts it, last of all it adds others' parts to its own. Should they not be there, it writes its own too, and the one that
+// finds all others counted adds them, in the same order. Nobody waits for another cluster without end.
 //
 // Tiles that a cluster shares along k (split = 2): each of two CTAs has half of the steps, sends the sums of half of the
 // activation rows to the other's shared memory, and stores the other half.
@@ -200,62 +200,102 @@ __device__ __forceinline__ bool add_groups(SharedMap<Config> map, int half, int 
   return group == 0;
 }
 
-// After a part of a shared tile: true if this warpgroup is the one to store the tile, whose sums it then has.
-template <class Config, int kCount>
-__device__ __forceinline__ bool add_parts(WgmmaGemmArgs const& args, SharedMap<Config> map, int tile,
-                                          float (&sum)[kCount]) {
-  TileSchedule const& schedule = args.schedule;
-  int const shared_tile = tile - schedule.whole, cluster = cluster_index(schedule), rank = pair_rank(schedule);
-  int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
-  int const first_step = shared_tile * schedule.steps;
-  int const first = schedule.cluster_of(first_step), last = schedule.cluster_of(first_step + schedule.steps - 1);
-  // A cluster's range begins inside of at most one tile and ends inside of at most one other.
-  auto const part = [&](int of) {
-    int64_t const slot = (int64_t{of} * args.schedule.pair + rank) * 2 + (of == first ? 1 : 0);
-    return args.partials + slot * Config::kPartialFloats + half * (Config::kPartialFloats / Config::kHalves) +
+// The parts of a shared tile: who has them, and where a consumer's thread has its values of one.
+template <class Config>
+struct Parts {
+  int first, last;     // clusters: the owner, the last one that helps
+  uint32_t* counters;  // of the halves
+
+  __device__ __forceinline__ Parts(WgmmaGemmArgs const& args, int tile) : args_(args) {
+    TileSchedule const& schedule = args.schedule;
+    int const shared_tile = tile - schedule.whole, step = shared_tile * schedule.steps;
+    first = args.divisors.cluster_of(schedule, step);
+    last = args.divisors.cluster_of(schedule, step + schedule.steps - 1);
+    counters = args.counters + (shared_tile * schedule.pair + pair_rank(schedule)) * Config::kHalves;
+  }
+  __device__ __forceinline__ uint32_t helpers() const { return static_cast<uint32_t>(last - first); }
+  __device__ __forceinline__ float* of(int cluster) const {
+    return of(cluster, threadIdx.x / 128 - 1, threadIdx.x % 128);
+  }
+  __device__ __forceinline__ float* of(int cluster, int half, int thread) const {
+    int64_t const slot =
+        (int64_t{cluster} * args_.schedule.pair + pair_rank(args_.schedule)) * 2 + (cluster == first ? 1 : 0);
+    return args_.partials + slot * Config::kPartialFloats + half * (Config::kPartialFloats / Config::kHalves) +
            thread * 4;
-  };
-  float* const own = part(cluster);
+  }
+
+ private:
+  WgmmaGemmArgs const& args_;
+};
+
+template <class Config, int kCount>
+__device__ __forceinline__ void store_part(Parts<Config> const& parts, int cluster, float const (&sum)[kCount]) {
+  float* const own = parts.of(cluster);
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
     global_store_shared4(own + i * 128, sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
   }
-  barrier_sync<128>(half + 1);
-  if (thread == 0) {
-    uint32_t* const counter = args.counters + (shared_tile * args.schedule.pair + rank) * Config::kHalves + half;
-    bool const complete = global_count(counter) == static_cast<uint32_t>(last - first);
-    if (complete) *counter = 0;  // for the next launch
-    shared_store4(map.count(half), complete);
-  }
-  barrier_sync<128>(half + 1);
-  if (shared_load4(map.count(half)) == 0) return false;
-  // Many loads at once: a part is far away, and there are few.
-  constexpr int kValues = Config::kGroups == 1 ? 32 : 16, kParts = 2;
+}
+
+// Adds the parts of the clusters that help, one after another. A part is far away: as many loads are under way as there are
+// registers for.
+template <class Config, int kCount>
+__device__ __forceinline__ void add_parts(Parts<Config> const& parts, float (&sum)[kCount]) {
+  constexpr int kStages = 4, kLoads = kCount == 64 ? 4 : kCount > 64 ? 2 : 1, kChunks = kCount / 4 / kLoads;
+  static_assert(kChunks % kStages == 0);
+  float4 v[kStages][kLoads];
+  auto const load = [&](float const* part, int chunk) {
 #pragma unroll
-  for (int i = 0; i < kCount; i += kValues) {
-    float total[kValues] = {};
+    for (int j = 0; j < kLoads; ++j) v[chunk % kStages][j] = global_load_shared4(part + (chunk * kLoads + j) * 4 * 128);
+  };
+  float const* part = parts.of(parts.first + 1);
+#pragma unroll
+  for (int chunk = 0; chunk < kStages; ++chunk) load(part, chunk);
 #pragma unroll 1
-    for (int of = first; of <= last; of += kParts) {
-      float4 v[kParts][kValues / 4] = {};
+  for (int of = parts.first + 1; of <= parts.last; ++of) {
+    float const* const next = parts.of(of + 1);
 #pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-        if (of + p > last) break;
-        float const* const from = part(of + p) + i * 128;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
-        for (int j = 0; j < kValues / 4; ++j) v[p][j] = global_load_shared4(from + j * 4 * 128);
+      for (int j = 0; j < kLoads; ++j) {
+        int const i = (chunk * kLoads + j) * 4;
+        float4 const& from_part = v[chunk % kStages][j];
+        sum[i] += from_part.x, sum[i + 1] += from_part.y, sum[i + 2] += from_part.z, sum[i + 3] += from_part.w;
       }
-#pragma unroll
-      for (int p = 0; p < kParts; ++p) {
-#pragma unroll
-        for (int j = 0; j < kValues / 4; ++j) {
-          total[4 * j] += v[p][j].x, total[4 * j + 1] += v[p][j].y;
-          total[4 * j + 2] += v[p][j].z, total[4 * j + 3] += v[p][j].w;
-        }
+      if (chunk + kStages < kChunks) {
+        load(part, chunk + kStages);
+      } else if (of < parts.last) {
+        load(next, chunk + kStages - kChunks);
       }
     }
-#pragma unroll
-    for (int j = 0; j < kValues; ++j) sum[i + j] = total[j];
+    part = next;
   }
+}
+
+// After the owner's part of a tile: adds the others'. If they are not there for long, stores its own, as others do, and
+// leaves the tile to whoever is last: false. Nobody waits for a cluster that may not have begun.
+template <class Config, int kCount>
+__device__ __forceinline__ bool finish_owned(WgmmaGemmArgs const& args, SharedMap<Config> map, int tile,
+                                             float (&sum)[kCount]) {
+  constexpr int kLooks = 32;
+  int const half = threadIdx.x / 128 - 1;
+  bool const counts = threadIdx.x % 128 == 0;
+  Parts<Config> const parts(args, tile);
+  uint32_t* const counter = parts.counters + half;
+  if (counts) {
+    pdl_wait();
+    shared_store4(map.complete(half), global_reaches(counter, parts.helpers(), kLooks));
+  }
+  barrier_sync<128>(half + 1);
+  if (shared_load4(map.complete(half)) == 0) {
+    store_part<Config>(parts, parts.first, sum);
+    barrier_sync<128>(half + 1);
+    if (counts) shared_store4(map.complete(half), global_count(counter) == parts.helpers());
+    barrier_sync<128>(half + 1);
+    if (shared_load4(map.complete(half)) == 0) return false;
+  }
+  if (counts) *counter = 0;  // for the next launch
+  add_parts<Config>(parts, sum);
   return true;
 }
 
@@ -289,6 +329,43 @@ __device__ __forceinline__ void exchange_halves(WgmmaGemmArgs const& args, Share
   }
 }
 
+// What a thread stores of D: columns `column` and column + 8.
+struct StoredColumns {
+  int column;
+  float scale, bias[2];
+
+  // n0: of the warpgroup. thread: of it.
+  __device__ __forceinline__ StoredColumns(GemmArgs const& args, int n0, int thread, float scale_value)
+      : column(n0 + thread / 32 * 16 + thread % 32 / 4), scale(scale_value) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int const c = column + 8 * h;
+      bias[h] = args.bias != nullptr && c < args.n ? load_bias(args.bias, args.bias_dtype, c) : 0.0f;
+    }
+  }
+};
+
+// Element by element. sum: as wgmma leaves it, of kCount * 2 activation rows from m0 on.
+template <int kCount>
+__device__ __forceinline__ void store_elements(GemmArgs const& args, int m0, StoredColumns const& columns,
+                                               float const (&sum)[kCount]) {
+  int const first_row = m0 + threadIdx.x % 4 * 2, rows = args.m - first_row, left = args.n - columns.column;
+  with_output_type(args, [&](auto* d) {
+    auto* p = d + first_row * args.d_stride + columns.column;
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        if (8 * i + e < rows) {
+          if (left > 0) convert(columns.scale * sum[4 * i + e] + columns.bias[0], p);
+          if (left > 8) convert(columns.scale * sum[4 * i + 2 + e] + columns.bias[1], p + 8);
+        }
+        p += e == 0 ? args.d_stride : 7 * args.d_stride;
+      }
+    }
+  });
+}
+
 // Stores a warpgroup's 64 columns of D. sum: as wgmma leaves it, of kCount * 2 activation rows.
 template <class Config, int kCount>
 __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<Config> map, TilePosition tile,
@@ -296,15 +373,7 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
   int const half = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, lane = thread % 32;
   int const n0 = tile.n0 + half * 64;
   if (n0 >= args.n) return;
-  int const column = n0 + thread / 32 * 16 + lane / 4;  // and column + 8
-  constexpr float kUnshift = Config::Weights::kUnshift;
-  float const scale = alpha * kUnshift;
-  float bias[2];
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    int const c = column + 8 * h;
-    bias[h] = args.bias != nullptr && c < args.n ? load_bias(args.bias, args.bias_dtype, c) : 0.0f;
-  }
+  StoredColumns const columns(args, n0, thread, alpha * Config::Weights::kUnshift);
   if (args.staged) {
     uint32_t const staging = map.staging(half);
     if (thread == 0) tma_store_wait_read();  // the previous tile's
@@ -317,8 +386,8 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
       uint32_t v[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        v[j] = pack_pair(args.d_dtype == FP4AOT_BF16, scale * sum[i + 2 * j] + bias[j % 2],
-                         scale * sum[i + 2 * j + 1] + bias[j % 2]);
+        v[j] = pack_pair(args.d_dtype == FP4AOT_BF16, columns.scale * sum[i + 2 * j] + columns.bias[j % 2],
+                         columns.scale * sum[i + 2 * j + 1] + columns.bias[j % 2]);
       }
       shared_store_matrices_transposed(address + i / 8 * (16 * 128), v);
     }
@@ -330,21 +399,45 @@ __device__ __forceinline__ void store_tile(WgmmaGemmArgs const& args, SharedMap<
     }
     return;
   }
-  int const first_row = tile.m0 + lane % 4 * 2, rows = args.m - first_row, columns = args.n - column;
-  with_output_type(args, [&](auto* d) {
-    auto* p = d + first_row * args.d_stride + column;
-#pragma unroll
-    for (int i = 0; i < kCount / 4; ++i) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        if (8 * i + e < rows) {
-          if (columns > 0) convert(scale * sum[4 * i + e] + bias[0], p);
-          if (columns > 8) convert(scale * sum[4 * i + 2 + e] + bias[1], p + 8);
+  store_elements(args, tile.m0, columns, sum);
+}
+
+// A warp of its own counts the sums of the tile that the CTA helps with, which takes long. If the tile's other parts have all
+// been counted, it adds them and stores the tile: slowly, but it seldom has to.
+template <class Config>
+__device__ __forceinline__ void count_helped(WgmmaGemmArgs const& args, SharedMap<Config> map) {
+  Segments<Config::kCut> const segments(args);
+  if (!segments.helps()) return;
+  int const tile = segments.helped_tile(), lane = threadIdx.x % 32;
+  Parts<Config> const parts(args, tile);
+  mbarrier_wait_patiently(map.part_stored(), 0);
+#pragma unroll 1
+  for (int half = 0; half < Config::kHalves; ++half) {
+    bool complete = false;
+    if (lane == 0) {
+      complete = global_count(parts.counters + half) == parts.helpers();
+      if (complete) parts.counters[half] = 0;
+    }
+    if (__shfl_sync(~0u, static_cast<int>(complete), 0) == 0) continue;
+    __syncwarp();  // what lane 0 has seen is there for all
+    TilePosition const position = tile_position<Config>(args, tile);
+    int const n0 = position.n0 + half * 64;
+    float const scale = args.alpha != nullptr ? *args.alpha * Config::Weights::kUnshift : Config::Weights::kUnshift;
+#pragma unroll 1
+    for (int thread = lane; thread < 128 && n0 < args.n; thread += 32) {  // of the warpgroup whose sums they are
+      StoredColumns const columns(args, n0, thread, scale);
+#pragma unroll 1
+      for (int row = 0; row < Config::kTokens; row += 8) {
+        float sum[4] = {-0.0f, -0.0f, -0.0f, -0.0f};  // changes nothing that is added to it
+#pragma unroll 1
+        for (int of = parts.first; of <= parts.last; ++of) {
+          float4 const v = global_load_shared4(parts.of(of, half, thread) + row / 2 * 128);
+          sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
         }
-        p += e == 0 ? args.d_stride : 7 * args.d_stride;
+        store_elements(args, position.m0 + row, columns, sum);
       }
     }
-  });
+  }
 }
 
 // Arrives at the cluster's last barrier when the other CTAs' barriers need nothing more from this thread.
@@ -366,14 +459,24 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
       int const warpgroup = threadIdx.x / 128 - 1;
       if (!add_groups<Config>(map, warpgroup % Config::kHalves, warpgroup / Config::kHalves, sum)) continue;
     }
-    if (args.schedule.split > 1) {
-      float own[Config::kTokens / 4];
-      exchange_halves<Config>(args, map, sum, own);
-      tile.m0 += slice_rank(args.schedule) * (Config::kTokens / 2);
-      store_tile<Config>(args, map, tile, alpha, own);
-      break;  // there is no other tile
+    if constexpr (!Config::kCut) {
+      if (args.schedule.split > 1) {
+        float own[Config::kTokens / 4];
+        exchange_halves<Config>(args, map, sum, own);
+        tile.m0 += slice_rank(args.schedule) * (Config::kTokens / 2);
+        store_tile<Config>(args, map, tile, alpha, own);
+        break;  // there is no other tile
+      }
     }
-    if (segment.end - segment.begin < args.schedule.steps && !add_parts<Config>(args, map, segment.tile, sum)) continue;
+    if constexpr (Config::kCut) {
+      if (segment.begin > 0) {
+        store_part<Config>(Parts<Config>(args, segment.tile), cluster_index(args.schedule), sum);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(map.part_stored());
+        continue;
+      }
+      if (segment.end < args.schedule.steps && !finish_owned<Config>(args, map, segment.tile, sum)) continue;
+    }
     store_tile<Config>(args, map, tile, alpha, sum);
   }
   if (threadIdx.x % 128 == 0) tma_store_wait_read();
@@ -390,15 +493,19 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
     start_weights<Config>(args, map);
   }
   cluster_sync();  // the other CTA's copies and arrivals need the barriers
-  pdl_wait();
+  if (!(Config::kCut && args.after_counters)) pdl_wait();
   if (threadIdx.x < Config::kProducerThreads) {
     release_registers<Config::kProducerRegisters>();
     if (threadIdx.x == 0 || threadIdx.x == 32) {
       produce_units<Config>(args, map, static_cast<int>(threadIdx.x) / 32);
     } else if (threadIdx.x == 64) {
       produce_weights<Config>(args, map);
-    } else if (threadIdx.x == 96 && args.staged) {
-      tma_prefetch_map(&args.d_map);
+    } else if (threadIdx.x >= 96) {
+      if (threadIdx.x == 96 && args.staged) tma_prefetch_map(&args.d_map);
+      if constexpr (Config::kCut) {
+        pdl_wait();
+        count_helped<Config>(args, map);
+      }
     }
     cluster_arrive();
   } else {

@@ -73,7 +73,7 @@ fp4aot_status launch_wgmma_gemm(fp4aot_gemm_params const& p, char const* op, boo
   int64_t const atoms = (p.k / kVector<Config::kFormat> + kScaleAtomColumns - 1) / kScaleAtomColumns;
   if (result == CUDA_SUCCESS) result = encode_scales(&args.b_scale_map, p.b_scales, p.n, atoms, Weights::kAtoms);
   // The kernel before is ours.
-  return queue_wgmma_gemm<Config>({op, p.stream, p.flags | FP4AOT_FLAG_PDL, message}, args, result);
+  return queue_wgmma_gemm<Config>({op, p.stream, p.flags | FP4AOT_FLAG_PDL, message}, args, cut, result);
 }
 
 // Expands activations to the workspace and multiplies, chunk by chunk.

@@ -34,6 +34,9 @@ struct WgmmaTile {
   static_assert(kHalves * kGroups * kConsumerRegisters + kProducerRegisters <=
                 kThreads / 128 * (65536 / kThreads / 8 * 8));
 
+  // Whether clusters may share tiles (CutTiles).
+  static constexpr bool kCut = false;
+
   // For fp32 results partial sums restart every kPromoteSteps steps and are added outside of the tensor cores, which
   // truncate: the error then grows with 256 values, not with k. Larger tiles have no registers for it.
   static constexpr bool kPromote = kPromoteValue;
@@ -63,7 +66,7 @@ struct WgmmaTile {
   static constexpr int kWeightScaleOffset = kWeightOffset + kWeightStages * kWeightBytes;
   static constexpr int kSumOffset = kWeightScaleOffset + kWeightStages * kWeightScaleBytes;  // of the second group
   static constexpr int kBarrierOffset = kSumOffset + (kGroups - 1) * kHalves * kSumBytes;
-  static constexpr int kBarriers = 2 * (kWeightStages + kUnits) + kHalves;
+  static constexpr int kBarriers = 2 * (kWeightStages + kUnits) + kHalves + 1;
   static constexpr int kCountOffset = kBarrierOffset + kBarriers * 8;  // a word for each half
   static_assert(kUnitBytes / 2 % 1024 == 0 && kStagingOffset % 1024 == 0 && kStagingBytes % 1024 == 0,
                 "the 128-byte swizzle repeats every 1024 bytes");
@@ -75,6 +78,12 @@ struct WgmmaTile {
 
   // Floats of a part of a shared tile.
   static constexpr int64_t kPartialFloats = int64_t{kRows} * kTokens;
+};
+
+// The same with tiles that clusters may share: a kernel of its own, as others begin and end sooner without that code.
+template <class Tile>
+struct CutTiles : Tile {
+  static constexpr bool kCut = true;
 };
 
 // W4A4.

@@ -37,12 +37,13 @@ __device__ __forceinline__ void start_weights(WgmmaGemmArgs const& args, SharedM
   Work<Config> const work(args);
   if (!work.more) return;
   int const first = work.segment.begin, end = work.segment.end;
-  if (args.pdl) {  // to L2, before the kernels before this one are known to have ended: no value is used
+  if (args.pdl &&
+      !args.after_counters) {  // to L2, before the kernels before this one are known to have ended: no value is used
 #pragma unroll 1
     for (int step = first; step < min(first + Config::kWeightStages, end); ++step)
       Config::Weights::prefetch_step(args, step, work.tile.n0);
   }
-  pdl_wait();
+  if (!(Config::kCut && args.after_counters)) pdl_wait();
 #pragma unroll 1
   for (int i = 0; i < min(kFirstSteps, end - first); ++i) copy_weights<Config>(args, map, i, first + i, work.tile.n0);
 }
@@ -60,10 +61,11 @@ __device__ __forceinline__ void start_units(WgmmaGemmArgs const& args, SharedMap
     mbarrier_init(map.exchange_full(half), 1);
     if (args.schedule.split > 1) mbarrier_arrive_expect(map.exchange_full(half), Config::kStagingBytes);
   }
+  if constexpr (Config::kCut) mbarrier_init(map.part_stored(), 4 * Config::kHalves);
   mbarrier_init_fence();
   Work<Config> const work(args);
   if (!work.more) return;
-  pdl_wait();
+  if (!(Config::kCut && args.after_counters)) pdl_wait();
   int const first = work.segment.begin, rows = Config::kTokens / args.schedule.pair;  // rows: of a copy
 #pragma unroll 1
   for (int unit = 0; unit < 2 * min(kFirstSteps, work.segment.end - first); ++unit) {

@@ -17,12 +17,15 @@ template <class Config>
 cudaError_t prepare_wgmma_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
-    return cudaFuncSetAttribute(wgmma_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    cudaError_t const error = cudaFuncSetAttribute(wgmma_gemm_kernel<Config>,
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, Config::kSharedBytes);
+    if (error != cudaSuccess) return error;
+    return cudaFuncSetAttribute(wgmma_gemm_kernel<CutTiles<Config>>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 Config::kSharedBytes);
   });
 }
 
-// Whether the kernel can be launched on this device.
+// Whether its kernels can be launched on this device.
 template <class Config>
 fp4aot_status wgmma_gemm_ready(int device, char const* op, Message* message) {
   cudaError_t const error = prepare_wgmma_gemm<Config>(device);
@@ -32,9 +35,9 @@ fp4aot_status wgmma_gemm_ready(int device, char const* op, Message* message) {
   return FP4AOT_OK;
 }
 
-// args: all but how D is stored. maps: what encoding its tensor maps gave.
+// args: all but how D is stored. cut: clusters may share tiles. maps: what encoding its tensor maps gave.
 template <class Config>
-fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, CUresult maps) {
+fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, bool cut, CUresult maps) {
   int64_t const d_row = (args.m > 1 ? args.d_stride : args.n) * 2;  // bytes; a single row's stride may be anything
   args.staged = args.d_dtype != FP4AOT_FP32 && rows_aligned(args.d, d_row, 16) && d_row < kMaxTensorMapStride;
   if (maps == CUDA_SUCCESS && args.staged) {
@@ -58,7 +61,8 @@ fp4aot_status queue_wgmma_gemm(LaunchTarget const& target, WgmmaGemmArgs& args, 
   config.stream = static_cast<cudaStream_t>(target.stream);
   config.attrs = attributes;
   config.numAttrs = args.pdl ? 2 : 1;
-  cudaError_t const error = cudaLaunchKernelEx(&config, wgmma_gemm_kernel<Config>, args);
+  cudaError_t const error =
+      cudaLaunchKernelEx(&config, cut ? wgmma_gemm_kernel<CutTiles<Config>> : wgmma_gemm_kernel<Config>, args);
   if (error == cudaSuccess) return FP4AOT_OK;
   return launch_failed(target, error, config.gridDim, config.blockDim.x, config.dynamicSmemBytes);
 }

@@ -20,33 +20,46 @@ struct Segment {
   int tile, begin, end;
 };
 
-// A CTA's segments: first its cluster's whole tiles, or its slice of them, then the cluster's range of the shared steps.
+// A CTA's segments: the last steps of a tile of which another cluster has the first, its cluster's whole tiles, or its slice
+// of them, then whole ones of the shared tiles and the first steps of one.
+template <bool kCut>
 class Segments {
  public:
   __device__ __forceinline__ explicit Segments(WgmmaGemmArgs const& args)
-      : args_(args),
-        tile_(cluster_index(args.schedule)),
-        step_(args.schedule.range_begin(tile_)),
-        end_(args.schedule.range_begin(tile_ + 1)) {}
+      : schedule_(args.schedule), tile_(cluster_index(args.schedule)) {
+    if constexpr (kCut) {
+      int const first = schedule_.range_begin(tile_), tile = args.divisors.steps(first);
+      int const begin = first - tile * schedule_.steps;
+      left_ = schedule_.range_begin(tile_ + 1) - first;
+      part_ = {schedule_.whole + tile, begin, min(begin + left_, schedule_.steps)};
+    }
+  }
+
+  // Before the first call of `next`: whether it yields a part of a tile that another cluster owns, and which.
+  __device__ __forceinline__ bool helps() const { return left_ > 0 && part_.begin > 0; }
+  __device__ __forceinline__ int helped_tile() const { return part_.tile; }
 
   __device__ __forceinline__ bool next(Segment& segment) {
-    TileSchedule const& schedule = args_.schedule;
-    if (tile_ < schedule.whole) {
-      int const slice = slice_rank(schedule);
-      segment = {tile_, schedule.slice_begin(slice), schedule.slice_begin(slice + 1)};
-      tile_ += schedule.clusters;
-      return true;
+    if constexpr (kCut) {
+      if (left_ > 0 && (part_.begin > 0 || tile_ >= schedule_.whole)) {
+        segment = part_;
+        left_ -= segment.end - segment.begin;
+        part_ = {segment.tile + 1, 0, min(left_, schedule_.steps)};
+        return true;
+      }
     }
-    if (step_ >= end_) return false;
-    int const tile = args_.divisors.steps(step_), tile_step = tile * schedule.steps;
-    segment = {schedule.whole + tile, step_ - tile_step, min(end_ - tile_step, schedule.steps)};
-    step_ = tile_step + segment.end;
+    if (tile_ >= schedule_.whole) return false;
+    int const slice = slice_rank(schedule_);
+    segment = {tile_, schedule_.slice_begin(slice), schedule_.slice_begin(slice + 1)};
+    tile_ += schedule_.clusters;
     return true;
   }
 
  private:
-  WgmmaGemmArgs const& args_;
-  int tile_, step_, end_;
+  TileSchedule const& schedule_;
+  int tile_;      // the next whole one
+  Segment part_;  // the next part of a shared tile
+  int left_;      // shared steps
 };
 
 struct TilePosition {
@@ -55,22 +68,21 @@ struct TilePosition {
 
 template <class Config>
 __device__ __forceinline__ TilePosition tile_position(WgmmaGemmArgs const& args, int tile) {
-  constexpr int kGroup = tile_group(Config::kTokens);
+  TileSchedule const& schedule = args.schedule;
   TileDivisors const& by = args.divisors;
-  int const group = by.group_tiles(tile), first_row = group * kGroup;
+  int const group = by.group_tiles(tile), first = group * by.group.value;
   int const within = tile - group * by.group_tiles.value;
-  bool const whole = first_row + kGroup <= args.schedule.m_tiles;
-  int const height = whole ? kGroup : by.last_height.value;
-  int const column = whole ? within / kGroup : by.last_height(within);
-  int const rank = pair_rank(args.schedule);
-  return {(first_row + within - column * height) * Config::kTokens,
-          (column * args.schedule.pair + rank) * Config::kRows};
+  bool const last = first + by.group.value > (schedule.along_n ? schedule.n_tiles : schedule.m_tiles);
+  Divisor const size = last ? by.last_group : by.group;
+  int const line = size(within), place = first + within - line * size.value;
+  int const row = schedule.along_n ? line : place, column = schedule.along_n ? place : line;
+  return {row * Config::kTokens, (column * schedule.pair + pair_rank(schedule)) * Config::kRows};
 }
 
 // Where a CTA is in its work. A tile's position is known before its products: the divisions take long.
 template <class Config>
 struct Work {
-  Segments segments;
+  Segments<Config::kCut> segments;
   Segment segment;
   TilePosition tile;
   bool more;  // whether there is a segment
@@ -102,7 +114,8 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t sums(uint32_t half) const {
     return base + Config::kSumOffset + half * Config::kSumBytes;
   }
-  __device__ __forceinline__ uint32_t count(uint32_t half) const { return base + Config::kCountOffset + half * 4; }
+  // Whether the other parts of a half of the tile that the CTA owns are there.
+  __device__ __forceinline__ uint32_t complete(uint32_t half) const { return base + Config::kCountOffset + half * 4; }
 
   // Barriers. Full ones complete by the bytes of copies, empty ones by an arrival of every warp that is done.
   __device__ __forceinline__ uint32_t unit_full(uint32_t slot) const {
@@ -117,6 +130,8 @@ struct SharedMap {
   __device__ __forceinline__ uint32_t exchange_full(uint32_t half) const {
     return weight_full(2 * Config::kWeightStages + half);
   }
+  // The sums of the tile that the CTA helps with are stored.
+  __device__ __forceinline__ uint32_t part_stored() const { return exchange_full(Config::kHalves); }
 };
 
 }  // namespace fp4aot

@@ -33,8 +33,8 @@ int64_t w4a16_values(fp4aot_gemm_w4a16_params const& p) {
 }
 
 template <class Config>
-WgmmaWorkspace w4a16_wgmma_workspace(fp4aot_gemm_w4a16_params const& p, TileSharing sharing, int sms) {
-  bool const cut = sharing == TileSharing::kCut;
+WgmmaWorkspace w4a16_wgmma_workspace(fp4aot_gemm_w4a16_params const& p, TilePlan plan, int sms) {
+  bool const cut = plan.sharing == TileSharing::kCut;
   if (w4a16_weight_shift<Config>(p) != 0) return wgmma_workspace<Config>(p.m, w4a16_values<Config>(p), cut, sms);
   WgmmaWorkspace workspace = wgmma_parts_workspace<Config>(cut, sms);
   workspace.chunk_rows = std::min(p.m, kMaxLaunchM);
@@ -75,10 +75,10 @@ fp4aot_status launch_before_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, Launc
   return FP4AOT_OK;
 }
 
-// One launch: p.m and p.n at most kMaxLaunchM and kMaxLaunchN.
+// One launch: p.m and p.n at most kMaxLaunchM and kMaxLaunchN. after_counters: see WgmmaGemmArgs.
 template <class Config>
-fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, TileSharing sharing,
-                                 int sms, WgmmaWorkspace const& workspace) {
+fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, bool after_counters,
+                                 TilePlan plan, int sms, WgmmaWorkspace const& workspace) {
   using Weights = typename Config::Weights;
   uint8_t* const memory = static_cast<uint8_t*>(p.workspace);
   int64_t const values = w4a16_values<Config>(p);
@@ -92,10 +92,11 @@ fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget
   args.k = static_cast<int32_t>(p.k);
   args.d_dtype = p.d_dtype;
   args.bias_dtype = p.bias_dtype;
-  args.schedule = schedule_tiles(p.m, p.n, values, Config::kTokens, sharing, sms);
+  args.schedule = schedule_tiles(p.m, p.n, values, Config::kTokens, plan, sms);
   args.partials = reinterpret_cast<float*>(memory + workspace.activation_bytes);
   args.counters = reinterpret_cast<uint32_t*>(memory + workspace.activation_bytes + workspace.partial_bytes);
   args.weight_shift = w4a16_weight_shift<Config>(p);
+  args.after_counters = after_counters;
 
   uint32_t const box_rows = Config::kTokens / args.schedule.pair;
   CUresult maps;
@@ -114,15 +115,15 @@ fp4aot_status launch_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, LaunchTarget
                        row_tile_bytes / Weights::kElementBytes, row_tile_bytes, Weights::kRowTiles,
                        Weights::kBoxColumns, CU_TENSOR_MAP_SWIZZLE_NONE);
   }
-  return queue_wgmma_gemm<Config>(target, args, maps);
+  return queue_wgmma_gemm<Config>(target, args, plan.sharing == TileSharing::kCut, maps);
 }
 
 template <class Config>
-fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op, TileSharing sharing, int sms,
+fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op, TilePlan plan, int sms,
                               Message* message) {
   fp4aot_status const ready = wgmma_gemm_ready<Config>(p.device.index, op, message);
   if (ready != FP4AOT_OK) return ready;
-  WgmmaWorkspace const workspace = w4a16_wgmma_workspace<Config>(p, sharing, sms);
+  WgmmaWorkspace const workspace = w4a16_wgmma_workspace<Config>(p, plan, sms);
   LaunchTarget target = {op, p.stream, p.flags, message};
   for (int64_t m0 = 0; m0 < p.m; m0 += workspace.chunk_rows) {
     fp4aot_gemm_w4a16_params rows = p;
@@ -131,6 +132,7 @@ fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op,
     rows.d = static_cast<uint8_t*>(p.d) + m0 * p.d_stride * element_bytes(p.d_dtype);
     bool launched;
     fp4aot_status status = launch_before_w4a16_wgmma<Config>(rows, target, m0 == 0, workspace, &launched);
+    bool after_counters = launched && w4a16_weight_shift<Config>(p) == 0 && (target.flags & FP4AOT_FLAG_PDL) == 0;
     if (launched) target.flags |= FP4AOT_FLAG_PDL;  // the next one's predecessor is ours
     for (int64_t n0 = 0; n0 < p.n && status == FP4AOT_OK; n0 += kMaxLaunchN) {
       fp4aot_gemm_w4a16_params part = rows;
@@ -138,7 +140,8 @@ fp4aot_status run_w4a16_wgmma(fp4aot_gemm_w4a16_params const& p, char const* op,
       part.prepared += w4a16_tile_offset(Config::kFormat, n0 / kW4a16TileRows, 0, p.k);
       if (p.bias != nullptr) part.bias = static_cast<uint8_t const*>(p.bias) + n0 * element_bytes(p.bias_dtype);
       part.d = static_cast<uint8_t*>(rows.d) + n0 * element_bytes(p.d_dtype);
-      status = launch_w4a16_wgmma<Config>(part, target, sharing, sms, workspace);
+      status = launch_w4a16_wgmma<Config>(part, target, after_counters, plan, sms, workspace);
+      after_counters = false;
       target.flags |= FP4AOT_FLAG_PDL;
     }
     if (status != FP4AOT_OK) return status;
