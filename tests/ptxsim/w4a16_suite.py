@@ -42,7 +42,7 @@ KERNELS = (
     ),
     Kernel(
         some="wgmma_128x(64|192_cut|256|128_cluster2)$",
-        fp32="wgmma_128x(64|128)$",
+        fp32="wgmma_128x(64|128)(_cut)?$",
         chains="wgmma_.*_cut$",
         shapes=(
             (300, 1040, 192, "wgmma_128x(64|256)(_cluster2)?$"),
