@@ -32,6 +32,8 @@ constexpr int kWgmmaTactics = kWgmmaTileCount * 2;
 constexpr int kWgmmaLaunch = 6000;    // both kernels, and filling the pipeline
 constexpr int kWgmmaExpanded = 1800;  // values expanded in a nanosecond
 constexpr int kWgmmaPart = 70;        // adding a part of 64 rows
+// Whole tiles before cut ones take so much longer (a 64th), as no multiprocessor idles and the clock falls.
+constexpr int kCutSlower = 64;
 
 struct MmaSyncTile {
   int rows, tokens;
@@ -163,7 +165,7 @@ constexpr int64_t gemm_cost(fp4aot_gemm_params const& p, GemmTactic tactic, int 
   int64_t cost = kWgmmaLaunch + p.m * p.k / kWgmmaExpanded + whole * scale;
   if (schedule.whole < schedule.tiles) {
     cost += (schedule.range + (schedule.longer > 0)) * int64_t{tile.step} + tile.fixed + tile.cut +
-            int64_t{schedule.clusters} * tile.tokens / 64 * kWgmmaPart / schedule.tiles;
+            int64_t{schedule.clusters} * tile.tokens / 64 * kWgmmaPart / schedule.tiles + whole * scale / kCutSlower;
   }
   return cost;
 }

@@ -31,7 +31,7 @@ constexpr int kW4a16WgmmaTactics = kW4a16WgmmaFirstAlongN + kW4a16WgmmaTileCount
 constexpr int kW4a16WgmmaLaunch = 3800;   // and filling the pipeline
 constexpr int kW4a16WgmmaBefore = 1340;   // a kernel before it, that clears counters or splits activations
 constexpr int kW4a16WgmmaPart = 550;      // adding a part of 64 rows of activations
-constexpr int kW4a16WgmmaLong = 3000;     // of ranges of more than a tile: a margin, they were not measured
+constexpr int kW4a16WgmmaLong = 3000;     // of ranges of more than a tile
 constexpr int kW4a16WgmmaMissing = 98;    // of 64 rows that a copy of a step's activations does not find
 constexpr int kW4a16WgmmaExchange = 200;  // of a tile whose steps two CTAs share, besides for each row of activations
 constexpr int kW4a16WgmmaExchangeRow = 8;
@@ -105,6 +105,7 @@ constexpr int64_t w4a16_wgmma_cost(fp4aot_gemm_w4a16_params const& p, Format for
     cost += (schedule.range + (schedule.longer > 0)) * step + tile.fixed + tile.cut +
             helpers * tile.tokens / 64 * kW4a16WgmmaPart;
     if (shared > schedule.sharers) cost += tile.fixed + kW4a16WgmmaLong;
+    cost += whole * scale / kCutSlower;
   }
   return cost;
 }
