@@ -15,6 +15,7 @@ times as long as the others: they run the smaller problems. Exits with 1 if a to
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ FORMATS = ("nvfp4", "mxfp4")
 PRODUCTS = [(9, 72, 1120), (33, 136, 352), (1, 72, 1056), (150, 520, 2112)]  # m, n, k
 ROWS = [(33, 352), (130, 4096)]
 SLOW = {"racecheck": 2, "initcheck": 2}  # how many of PRODUCTS
+running: set[int] = set()  # sessions of tools
 
 
 def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, object]]:
@@ -54,7 +56,10 @@ def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, objec
         yield "swizzle_scales", fp4aot.unswizzle_scales(swizzled, rows, k // 16), linear
         if format_ == "nvfp4":
             fp4aot.nvfp4_global_scale(x)
-            fp4aot.rmsnorm_quantize_nvfp4(x, torch.ones(k, dtype=x.dtype).to(device), epsilon=1e-6)
+            weight = torch.ones(k, dtype=x.dtype).to(device)
+            for some in (x, x[:4]):  # few rows are several CTAs each
+                fp4aot.rmsnorm_quantize_nvfp4(some, weight)
+                fp4aot.rmsnorm_quantize_nvfp4(some, weight, residual=some.cpu().to(device))
 
 
 def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[str, object, object]]:
@@ -154,11 +159,13 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
     start = time.monotonic()
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, env=environment, start_new_session=True, **streams) as process:
+        running.add(process.pid)
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # the tool and the program under it
             output, _ = process.communicate()
+        running.discard(process.pid)
     left_out = unwatched(output) if tool == "initcheck" else 0
     count = reports(output) - left_out
     right = process.returncode == 0 and count == 0 and "all done" in output
@@ -171,6 +178,14 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
         flush=True,
     )
     return right
+
+
+def stop(number: int, _: object) -> None:
+    """Ends the tools, which are in sessions of their own and would go on."""
+    for session in list(running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(session, signal.SIGKILL)
+    os._exit(128 + number)
 
 
 def main() -> int:
@@ -194,6 +209,8 @@ def main() -> int:
     sanitizer = os.environ.get("COMPUTE_SANITIZER") or shutil.which("compute-sanitizer")
     if sanitizer is None:
         parser.error("compute-sanitizer is not on PATH; install a CUDA toolkit, or name it by COMPUTE_SANITIZER")
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
     runs = sorted(product(tools, ops, formats), key=lambda run: run[0] not in SLOW)  # the longest first
     with ThreadPoolExecutor(options.jobs) as pool:
         right = list(pool.map(lambda run: check(sanitizer, *run, options.seconds), runs))

@@ -1,6 +1,11 @@
 """tests/sanitize.py: which reports of a tool it counts."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import sanitize
@@ -73,3 +78,32 @@ def test_a_tool_that_says_nothing_is_no_success(tmp_path, capsys):
     stand_in.chmod(0o755)
     assert sanitize.check(str(stand_in), "initcheck", "gemm", "nvfp4", seconds=60) is False
     assert "no reports" in capsys.readouterr().out
+
+
+def test_tools_end_with_the_script(tmp_path):
+    stand_in, pid_file = tmp_path / "compute-sanitizer", tmp_path / "pid"
+    stand_in.write_text(
+        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\n"
+        f"Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
+        f"os.rename({str(tmp_path / 'new')!r}, {str(pid_file)!r})\ntime.sleep(300)\n"
+    )
+    stand_in.chmod(0o755)
+    command = [sys.executable, sanitize.__file__, "--tools", "memcheck", "--ops", "gemm", "--formats", "nvfp4"]
+    with subprocess.Popen(command, env={**os.environ, "COMPUTE_SANITIZER": str(stand_in)}) as script:
+        deadline = time.monotonic() + 60
+        while not pid_file.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        tool = int(pid_file.read_text())
+        script.send_signal(signal.SIGTERM)
+        assert script.wait(timeout=60) == 128 + signal.SIGTERM
+    while _runs(tool) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(tool)
+
+
+def _runs(process: int) -> bool:
+    """Whether it is there and no zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
