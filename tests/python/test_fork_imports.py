@@ -76,3 +76,33 @@ def test_fork_in_the_middle_of_an_import():
         print("done")
     """
     assert "done" in installed.python(textwrap.dedent(code), env=ENVIRONMENT).stdout
+
+
+def test_fork_while_an_import_never_ends():
+    """The fork goes on after a time, and its child, which lacks the thread that imports, may import other parts."""
+    code = """
+        import os, signal, threading
+        import fp4aot
+        from fp4aot import _fork
+
+        _fork.longest_wait = 0.2
+        held = threading.Event()
+
+        def never_ends():
+            with _fork.importing:
+                held.set()
+                threading.Event().wait()
+
+        threading.Thread(target=never_ends, daemon=True).start()
+        held.wait()
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            assert fp4aot.info is not None
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0, "the child hung or failed"
+        assert not _fork.importing.acquire(blocking=False), "the parent's lock was torn"
+        print("done", flush=True)
+        os._exit(0)
+    """
+    assert "done" in installed.python(textwrap.dedent(code), env=ENVIRONMENT).stdout

@@ -6,6 +6,7 @@ import os
 from _thread import RLock
 
 in_child = False
+longest_wait = 10.0  # seconds that a fork waits: an import that itself waits for the thread that forks would never end
 
 # Held while a part of the package is imported at its first use. Python's own locks of modules stay as they are in a
 # child, which would wait for ever for the thread that was importing: it has only the one that forked.
@@ -13,18 +14,21 @@ importing = RLock()
 
 
 def _before() -> None:
-    importing.acquire(timeout=10)  # an import that itself waits for the thread that forks would never end
+    importing.acquire(timeout=longest_wait)
 
 
-def _release() -> None:
+def _in_parent() -> None:
     with contextlib.suppress(RuntimeError):  # the time was over
         importing.release()
 
 
 def _in_child() -> None:
-    global in_child
+    global importing, in_child
     in_child = True
-    _release()
+    try:
+        importing.release()
+    except RuntimeError:  # the time was over, and the thread that has the lock is not in this process
+        importing = RLock()
 
 
-os.register_at_fork(before=_before, after_in_parent=_release, after_in_child=_in_child)
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

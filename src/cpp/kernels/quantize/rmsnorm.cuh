@@ -1,7 +1,7 @@
-// rmsnorm_quantize_nvfp4 (small matrices: rmsnorm_small.cuh): a group of 32 to 128 threads makes a row. Its elements stay in registers between the two
-// passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0). Small CTAs with several blocks a thread:
-// what a thread does once a row (the reduction, the root, addresses) is as much work as half a block, and other CTAs
-// fill the waits.
+// rmsnorm_quantize_nvfp4 (small matrices: rmsnorm_small.cuh): a group of 32 to 128 threads makes a row. Its elements
+// stay in registers between the two passes (kBlocks blocks a thread); longer rows are read again (kBlocks = 0). Small
+// CTAs with several blocks a thread: what a thread does once a row (the reduction, the root, addresses) is as much work
+// as half a block, and other CTAs fill the waits.
 #ifndef FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 #define FP4AOT_KERNELS_QUANTIZE_RMSNORM_CUH_
 
