@@ -47,6 +47,13 @@ char const* fault(int mxfp4, int64_t m, int64_t n, int64_t k, int tactic, int de
   if (s.buffers == 0 || s.buffers > s.chunks || (s.chunks > s.buffers && s.buffers < 2)) return "buffers";
   if (s.shared_bytes > kDevices[device].max_shared) return "shared memory";
   if (s.buffer_offset % 128 || s.sums_offset % 16 || s.barriers_offset % 16) return "alignment";
+  // Copies of chunks that only longer parts have may still land when sums are written: not where the sums are.
+  uint32_t const units = (s.group * static_cast<uint32_t>(tile.token_tiles) + s.ctas() - 1) >> s.ctas_log2;
+  uint32_t const sums_end = s.sums_offset + units * all_parts * kW4a16SumBytes;
+  bool const over_ring = w4a16_sums_over_ring(tile.token_tiles);
+  uint32_t const buffers_end = s.buffer_offset + s.parts * s.buffers * s.buffer_bytes;
+  if (over_ring ? sums_end > s.buffer_offset : s.sums_offset < buffers_end) return "sums over activations";
+  if (sums_end > s.barriers_offset) return "sums over barriers";
   return nullptr;
 }
 }
