@@ -118,7 +118,7 @@ class InAChain:
         """Nothing was launched."""
 
 
-ROOM = {"sm90a": "^mma_sync_|^wgmma_64x(8|16|32|64)_cluster", "sm120a": ""}  # sm120a: all take what there is
+ROOM = {"sm90a": "^mma_sync_|^wgmma_64x(8|16|32|64)_cluster"}  # the others take what is fastest alone
 MOST_K = {"sm90a": 2**29 - 32}  # others: of CUTLASS's kernels
 CUTLASS_MOST_K = 2**27
 BEYOND = 2**40  # bytes: what a stride of a tensor map must be less than
@@ -130,7 +130,7 @@ def limits(image: str) -> list[object]:
     listed: list[object] = [
         NoRows(f"gemm_{kind}{f}", n, 64) for kind in ("", "w4a16_") for f in formats for n in (8, 8192)
     ]
-    listed += [InAChain(f"gemm_w4a16_{f}", m, ROOM.get(image, "^mma_sync_")) for f in formats for m in (1, 33, 64, 65)]
+    listed += [InAChain(f"gemm_w4a16_{f}", m, ROOM.get(image, "")) for f in formats for m in (1, 33, 64, 65)]
     for op in ("gemm_nvfp4", "gemm_mxfp4"):
         listed += [
             Limit(op, 3, 64, k),
