@@ -181,6 +181,13 @@ def test_results_are_those_of_the_reference(programs, kernel, seed):
     assert all(line.endswith(": equal") for line in lines)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_thread_has_to_be_quick(programs, kernel):
+    done = run(programs[kernel], 1, "a late thread")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(": equal\n") == RUNS[kernel]
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_planted_fault_is_found(programs, fault):
     own = "wgmma_w4a16" if "/" in fault.header else fault.header if fault.header in programs else "wgmma"

@@ -109,7 +109,8 @@ __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedM
   int first = work.segment.begin + kFirstSteps;
   if (work.more) {
     ring.advance(2 * min(kFirstSteps, work.segment.end - work.segment.begin));
-    mbarrier_wait_patiently(map.unit_full(half), 0);
+    // Of its first step the unit whose slot this thread fills again: it cannot miss the phase, however late it is.
+    mbarrier_wait_patiently(map.unit_full(half ^ Config::kUnits % 2), 0);
   }
   for (; work.more; work.next(args), first = work.segment.begin) {
     int const m0 = work.tile.m0;
