@@ -22,10 +22,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import IO
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 OURS = "fp4aot"  # in the mangled names of our kernels; torch's are not looked at
@@ -34,7 +36,7 @@ FORMATS = ("nvfp4", "mxfp4")
 PRODUCTS = [(9, 72, 1120), (33, 136, 352), (1, 72, 1056), (150, 520, 2112)]  # m, n, k
 ROWS = [(33, 352), (130, 4096)]
 SLOW = {"racecheck": 2, "initcheck": 2}  # how many of PRODUCTS
-running: set[int] = set()  # sessions of tools
+running: dict[int, tuple[str, IO[str]]] = {}  # sessions of tools: what they check, their output
 
 
 def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, object]]:
@@ -157,34 +159,43 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
         command.append("--no-compare")
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     start = time.monotonic()
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, env=environment, start_new_session=True, **streams) as process:
-        running.add(process.pid)
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # the tool and the program under it
-            output, _ = process.communicate()
-        running.discard(process.pid)
+    what = f"{tool} {op} {format_}"
+    with tempfile.TemporaryFile("w+") as file:
+        with subprocess.Popen(
+            command, env=environment, start_new_session=True, stdout=file, stderr=subprocess.STDOUT
+        ) as process:
+            running[process.pid] = what, file
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # the tool and the program under it
+            process.wait()
+            del running[process.pid]
+        file.seek(0)
+        output = file.read()
     left_out = unwatched(output) if tool == "initcheck" else 0
     count = reports(output) - left_out
     right = process.returncode == 0 and count == 0 and "all done" in output
     if not right:
         print(findings(output))
-    said = re.findall(r"\d+ calls, \d+ wrong.*", output)
     counted = f"{count if count >= 0 else 'no'} reports" + (f" but {left_out} of torch" if left_out else "")
-    print(
-        f"{tool} {op} {format_}: {counted}; {said[-1] if said else 'nothing ran'}; {time.monotonic() - start:.0f} s",
-        flush=True,
-    )
+    print(f"{what}: {counted}; {last_call(output)}; {time.monotonic() - start:.0f} s", flush=True)
     return right
 
 
+def last_call(output: str) -> str:
+    said = re.findall(r"\d+ calls, \d+ wrong.*", output)
+    return said[-1] if said else "nothing ran"
+
+
 def stop(number: int, _: object) -> None:
-    """Ends the tools, which are in sessions of their own and would go on."""
-    for session in list(running):
+    """Ends the tools, which are in sessions of their own and would go on, and says how far each had come."""
+    for session, (what, file) in list(running.items()):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(session, signal.SIGKILL)
+        file.seek(0)
+        output = file.read()
+        print(f"{what}: not ended; {max(reports(output), 0)} reports; {last_call(output)}", flush=True)
     os._exit(128 + number)
 
 

@@ -83,19 +83,22 @@ def test_a_tool_that_says_nothing_is_no_success(tmp_path, capsys):
 def test_tools_end_with_the_script(tmp_path):
     stand_in, pid_file = tmp_path / "compute-sanitizer", tmp_path / "pid"
     stand_in.write_text(
-        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\n"
+        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\nprint('7 calls, 0 wrong: the eighth', flush=True)\n"
         f"Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
         f"os.rename({str(tmp_path / 'new')!r}, {str(pid_file)!r})\ntime.sleep(300)\n"
     )
     stand_in.chmod(0o755)
     command = [sys.executable, sanitize.__file__, "--tools", "memcheck", "--ops", "gemm", "--formats", "nvfp4"]
-    with subprocess.Popen(command, env={**os.environ, "COMPUTE_SANITIZER": str(stand_in)}) as script:
+    environment = {**os.environ, "COMPUTE_SANITIZER": str(stand_in)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as script:
         deadline = time.monotonic() + 60
         while not pid_file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         tool = int(pid_file.read_text())
         script.send_signal(signal.SIGTERM)
-        assert script.wait(timeout=60) == 128 + signal.SIGTERM
+        said, _ = script.communicate(timeout=60)
+        assert script.returncode == 128 + signal.SIGTERM
+    assert said == "memcheck gemm nvfp4: not ended; 0 reports; 7 calls, 0 wrong: the eighth\n"
     while _runs(tool) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _runs(tool)
