@@ -51,6 +51,7 @@ CASES = [
     ("clusters", "remote_exit_wrong", "remote-exited", {"grid": 2, "cluster": 2}),
     ("clusters", "own_window_wrong", "shared-out-of-bounds", {"grid": 2, "cluster": 2}),
     ("clusters", "rank_wrong", "shared-out-of-bounds", {"grid": 2, "cluster": 2}),
+    ("clusters", "early_arrival_right", "", {"grid": 2, "cluster": 2, "block": 64}),
     ("clusters", "double_arrive_wrong", "cluster-barrier", {"grid": 2, "cluster": 2}),
     ("copies", "cp_async_right", "", {}),
     ("copies", "cp_async_wrong", "pending-write", {}),

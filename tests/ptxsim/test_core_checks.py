@@ -90,6 +90,22 @@ def test_clusters_take_over_work(schedule):
     assert (taken == np.tile([1, 0], 16)).all()
 
 
+@pytest.mark.parametrize("completion", ["lazy", "random", "eager"])
+def test_arrivals_at_the_barrier_of_a_cluster_wait_as_under_compute_sanitizer(completion):
+    """With completion "eager": who holds another warp up after its own arrival would hang there."""
+    device = Device()
+    device.load(PTX / "clusters.ptx")
+    device.schedule(0, completion)
+    out = device.upload(np.zeros(4, np.uint32))
+    found = device.run("early_arrival_right", out, grid=4, cluster=2, block=64)
+    if completion == "eager":
+        assert found
+        assert {finding.check for finding in found} == {"deadlock"}
+        assert "barrier.cluster.arrive" in found[0].message
+    else:
+        assert found == []
+
+
 @pytest.mark.parametrize("seed", [0, 7])
 def test_host_threads_share_a_grid(seed):
     device = Device(multiprocessors=2)

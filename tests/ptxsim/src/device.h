@@ -96,8 +96,8 @@ class Device {
 
   // How launches run from now on. seed: of the order in which warps and asynchronous completions take turns (0: round
   // robin); results must not depend on it. completion: when asynchronous operations complete: "eager" (as soon as
-  // possible), "random", or "lazy" (not before nothing else can run; the default). threads: of the host (0: one a
-  // core).
+  // possible; arrivals at a cluster's barrier wait for all others then, as under compute-sanitizer), "random", or "lazy"
+  // (not before nothing else can run; the default). threads: of the host (0: one a core).
   bool set_schedule(uint64_t seed, std::string const& completion, int threads = 0);
 
   // Of everything since the last clear_findings(). Complete after synchronize().

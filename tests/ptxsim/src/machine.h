@@ -156,6 +156,7 @@ class Warp {
   uint64_t hangs_in_phase = 0;
   uint32_t cluster_arrived = 0;          // lanes between barrier.cluster.arrive and wait
   uint64_t cluster_round = 0;            // in which they arrived
+  uint32_t cluster_held = 0;             // lanes whose arrival waits (Cluster::arrivals_wait)
   Clock fenced;                          // what was known at the last fence: relaxed arrivals make it known
   std::shared_ptr<void> async_copies;    // of isa/async_copy.cpp
   std::shared_ptr<void> bulk_groups;     // of isa/bulk.cpp
@@ -236,6 +237,7 @@ class Cluster {
   uint64_t barrier_round = 0;
   Clock barrier_gathering, barrier_knowledge;
   bool barrier_gathering_waited = false, barrier_waited = false;
+  bool arrivals_wait = false;  // for all others, as under compute-sanitizer
 
  private:
   friend class Engine;

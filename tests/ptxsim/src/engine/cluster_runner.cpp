@@ -75,6 +75,7 @@ ClusterRunner::ClusterRunner(std::shared_ptr<Grid::State> grid, uint64_t number,
   grid_.state_ = state_;
   cluster_.grid_ = &grid_;
   cluster_.first_ = state_->first_cta(number);
+  cluster_.arrivals_wait = mode == AsyncMode::kEager;
   if (state_->track_accesses) cluster_.accesses = std::make_shared<GlobalAccesses>();
   uint32_t size = state_->cluster_dims[0] * state_->cluster_dims[1] * state_->cluster_dims[2];
   cluster_.ctas.resize(size);

@@ -125,6 +125,12 @@ void complete_cluster_barrier(Cluster& c) {
 // in.variant: 1 relaxed: orders only what a fence stands behind.
 Step run_cluster_arrive(Warp& w, Instruction const& in) {
   Cluster& c = w.cluster();
+  if ((w.active() & ~w.cluster_held) == 0) {
+    if (c.barrier_round == w.cluster_round) complete_cluster_barrier(c);
+    if (c.barrier_round == w.cluster_round) return Step::kWait;
+    w.cluster_held &= ~w.active();
+    return Step::kNext;
+  }
   uint32_t again = w.cluster_arrived & w.active();
   if (again != 0) {
     w.finding(in, __builtin_ctz(again), "cluster-barrier",
@@ -147,7 +153,9 @@ Step run_cluster_arrive(Warp& w, Instruction const& in) {
   c.barrier_gathering_waited |= w.waited != 0;
   ++c.progress;
   complete_cluster_barrier(c);
-  return Step::kNext;
+  if (!c.arrivals_wait || c.barrier_round != w.cluster_round) return Step::kNext;
+  w.cluster_held |= w.active();
+  return Step::kWait;
 }
 
 Step run_cluster_wait(Warp& w, Instruction const& in) {
