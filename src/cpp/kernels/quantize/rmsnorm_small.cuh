@@ -13,7 +13,7 @@
 #include "device/pdl.cuh"
 #include "kernels/quantize/block.cuh"
 #include "kernels/quantize/rmsnorm_row.cuh"
-#include "kernels/quantize/scale_padding.cuh"
+#include "kernels/quantize/small_scales.cuh"
 
 namespace fp4aot {
 
@@ -68,10 +68,7 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_small_kernel(RmsnormArgs con
 
   unsigned const column = own / (kNvfp4Vector / kRmsnormChunk), columns_stored = args.columns_stored;
   unsigned const atoms_a_row = columns_stored / kScaleAtomColumns;
-  unsigned const tile = row / kScaleAtomRows;  // of rows of atoms
-  uint8_t* scale = args.scales + (args.swizzled ? (tile * atoms_a_row + column / kScaleAtomColumns) * kScaleAtomBytes +
-                                                      row % 32 * 16 + row % kScaleAtomRows / 32 * 4 + column % 4
-                                                : row * columns + column);
+  uint8_t* scale = args.scales + small_scale_offset(args.swizzled, row, column, columns, columns_stored);
   if (args.swizzled) {  // while the input is on its way
     unsigned const first_atom = blockIdx.x * kCtaAtoms;
     unsigned const last_tile = (rows - 1) / kScaleAtomRows;

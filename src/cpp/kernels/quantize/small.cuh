@@ -8,7 +8,7 @@
 #include "device/pdl.cuh"
 #include "kernels/quantize/block.cuh"
 #include "kernels/quantize/block_source.cuh"
-#include "kernels/quantize/scale_padding.cuh"
+#include "kernels/quantize/small_scales.cuh"
 
 namespace fp4aot {
 
@@ -51,10 +51,7 @@ __global__ void __launch_bounds__(kSmallThreads) quantize_small_kernel(QuantizeS
   Scaler<kFormat> const scaler(args.global_scale, args.floor_rounding);
 
   unsigned const atoms_a_row = columns_stored / kScaleAtomColumns;
-  unsigned const tile = row / kScaleAtomRows;  // of rows of atoms
-  uint8_t* scale = args.scales + (args.swizzled ? (tile * atoms_a_row + column / kScaleAtomColumns) * kScaleAtomBytes +
-                                                      row % 32 * 16 + row % kScaleAtomRows / 32 * 4 + column % 4
-                                                : row * columns + column);
+  uint8_t* scale = args.scales + small_scale_offset(args.swizzled, row, column, columns, columns_stored);
   if (args.swizzled) {  // while the input is on its way
     unsigned const first_atom = first_column / kScaleAtomColumns, last_tile = (rows - 1) / kScaleAtomRows;
     zero_scale_padding(args.scales + (last_tile * atoms_a_row + first_atom) * kScaleAtomBytes,
