@@ -193,15 +193,7 @@ bool NewTensor::allocate_like(int32_t dtype, Operand const& like, int64_t last) 
   return allocate(dtype, sizes, like.dimensions, like.device);
 }
 
-PyObject* NewTensor::to_python() const {
-  PyObject* object = nullptr;
-  try {
-    object = state.wrap(handle_);
-  } catch (...) {
-  }
-  if (object == nullptr) PyErr_Clear();
-  return object;
-}
+PyObject* NewTensor::to_python() const { return state.object_of(handle_); }
 
 bool current_stream(fp4aot_device device, void** stream) {
   *stream = nullptr;

@@ -20,6 +20,16 @@ bool find(void* library, char const* name, Function** function) {
 
 State state;
 
+PyObject* State::object_of(AtenTensorHandle tensor) const {
+  PyObject* object = nullptr;
+  try {
+    object = wrap(tensor);
+  } catch (...) {
+  }
+  if (object == nullptr) PyErr_Clear();
+  return object;
+}
+
 bool find_functions(State* found) {
   void* const python = find_library("libtorch_python.so");
   void* const cpu = find_library("libtorch_cpu.so");
@@ -54,7 +64,7 @@ bool find_tensor_offset(State* found) {
     int64_t const one = 1;
     made = aoti_torch_empty_strided(1, &one, &one, aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
                                     &handles[t]) == AOTI_TORCH_SUCCESS;
-    if (made) objects[t] = found->wrap(handles[t]);
+    if (made) objects[t] = found->object_of(handles[t]);
     made = made && objects[t] != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(objects[t])) == found->tensor_type;
     for (Py_ssize_t i = 0; i < words && made; ++i) {
       fits[i] = fits[i] && std::memcmp(handle_of(objects[t], i * kWord), handles[t], kWord) == 0;

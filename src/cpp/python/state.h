@@ -48,6 +48,9 @@ struct State {
   // Dispatch modes, functorch's transforms, tracers, autocast and inference mode show here.
   void* c10;
   uint64_t inference_keys[2];
+
+  // The Python object of a tensor; null, without an error, if none can be made.
+  PyObject* object_of(AtenTensorHandle tensor) const;
 };
 
 extern State state;
