@@ -28,14 +28,14 @@ def rule(tmp_path_factory):
     library = installed.load(installed.build_library(source, output, f"-I{SOURCE}", include=SOURCE / "include"))
     library.name.restype = ctypes.c_char_p
     library.cost.restype = ctypes.c_int64
-    library.leaves_room.restype = ctypes.c_bool
+    library.shared_of_launch.argtypes = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint32]
+    library.shared_of_launch.restype = ctypes.c_uint32
     return library
 
 
-def choose(rule, mxfp4: bool, m: int, n: int, k: int, a_dtype=BF16, d_dtype=BF16, chained=False) -> tuple[int, str]:
+def choose(rule, mxfp4: bool, m: int, n: int, k: int, a_dtype=BF16, d_dtype=BF16) -> tuple[int, str]:
     sizes = [ctypes.c_int64(value) for value in (m, n, k)]
-    allowed = [tactic for tactic in range(rule.tactics()) if not chained or rule.leaves_room(tactic)]
-    costs = [(rule.cost(mxfp4, *sizes, a_dtype, d_dtype, tactic), tactic) for tactic in allowed]
+    costs = [(rule.cost(mxfp4, *sizes, a_dtype, d_dtype, tactic), tactic) for tactic in range(rule.tactics())]
     cost, tactic = min(pair for pair in costs if pair[0] >= 0)
     return cost, rule.name(tactic).decode()
 
@@ -60,20 +60,15 @@ def test_the_choice_is_nearly_the_best_tactic(rule):
     assert sum(lost) / len(lost) <= 0.01
 
 
-def test_the_choice_that_leaves_the_next_kernel_room_is_nearly_the_best_of_those(rule):
-    room = {rule.name(tactic).decode() for tactic in range(rule.tactics()) if rule.leaves_room(tactic)}
-    assert {name for name in room if not name.startswith("mma_sync_")} == {
-        f"wgmma_64x{tokens}_cluster{ctas}" for tokens in (8, 16, 32, 64) for ctas in (1, 2, 4)
-    }
-    lost = []
-    for kind, n, k, m, times in measured():
-        best = min((us for name, us in times.items() if name in room), default=None)
-        if m > 64 or best is None:  # all that leave room take more than KEPT times the best
-            continue
-        _, name = choose(rule, kind == "mxfp4", m, n, k, chained=True)
-        lost.append(times.get(name, KEPT * min(times.values())) / best - 1)
-        assert lost[-1] <= 0.06, f"{kind} N {n} K {k} M {m}: {name}, best {best}"
-    assert len(lost) > 60
+@pytest.mark.parametrize("bytes_", [0, 60 << 10, 110 << 10, 200 << 10])
+def test_kernels_of_a_chain_do_not_share_a_multiprocessor_unless_they_have_to(rule, bytes_):
+    plain, pdl, of_multiprocessor, system = 0, 1, 228 << 10, 1 << 10
+    for ctas in (1, 131, 132):
+        assert rule.shared_of_launch(plain, ctas, bytes_) == bytes_
+        reserved = rule.shared_of_launch(pdl, ctas, bytes_)
+        assert max(bytes_, 113 << 10) <= reserved <= 227 << 10
+        assert 2 * (reserved + system) > of_multiprocessor
+    assert rule.shared_of_launch(pdl, 133, bytes_) == bytes_  # two on some anyway
 
 
 @pytest.mark.parametrize(("a_dtype", "d_dtype"), [(BF16, BF16), (FP16, FP16), (BF16, FP32)])

@@ -9,7 +9,7 @@ using namespace fp4aot;
 using namespace fp4aot::sm90a;
 
 constexpr int kMultiprocessors = 132;  // of an H200
-constexpr W4a16Device kDevice = {kMultiprocessors, 228 * 1024, 110 * 1024};
+constexpr W4a16Device kDevice = w4a16_device(kMultiprocessors);
 
 fp4aot_gemm_w4a16_params problem(int64_t m, int64_t n, int64_t k, int a_dtype, int d_dtype) {
   fp4aot_gemm_w4a16_params p = {};
@@ -36,10 +36,8 @@ char const* name(int tactic) {
   return tactic < kW4a16WgmmaTactics ? kW4a16WgmmaNames[tactic] : kW4a16FewNames[tactic - kW4a16WgmmaTactics];
 }
 
-// Whether the default may be this tactic where the next kernel of a chain may start beside it.
-bool leaves_room(int tactic) {
-  int const few = tactic - kW4a16MmaSyncTactics - kW4a16WgmmaTactics;
-  return tactic < kW4a16MmaSyncTactics || (few >= 0 && w4a16_few_leaves_room(few));
+uint32_t shared_of_launch(uint32_t flags, int64_t ctas, uint32_t bytes) {
+  return launch_shared(flags, ctas, kMultiprocessors, kDevice.shared, bytes);
 }
 
 // Nanoseconds; -1 for a tactic that is not valid.

@@ -9,7 +9,7 @@ import pytest
 import torch
 from bench_fakes import TIMES, FakeGpu
 from fp4aot import bench, runtime
-from fp4aot.bench import machines, operands, options
+from fp4aot.bench import chain, machines, operands, options
 
 
 @pytest.fixture
@@ -95,6 +95,33 @@ def test_a_tactic_that_fails_is_named_and_the_status(tmp_path, monkeypatch):
     data = json.loads(path.read_text())
     assert "FAILED: slow, mxfp4 N 8 K 32 M 1: out of registers" in data["notes"]
     assert list(data["results"][0]["tactics"]) == ["fast"]
+
+
+def test_chain(tmp_path, monkeypatch, capsys):
+    """Each product takes the last one's result; a product's share of the chain's time is what is printed."""
+    machine = FakeGpu({"plain": 90.0, "pdl": 74.0})
+    given = {"suite": "chain", "shapes": ((64, 128),), "rows": (1, 9)}
+    data = measured(tmp_path, machine, **given)
+    assert [(row["call"], row["value"], row["unit"]) for row in data["results"]] == [
+        (f"nvfp4 N 64 K 128 M {m}, {name}", (us + 4) / 16, "us") for m in (1, 9) for name, us in machine.timer.times.items()
+    ]
+    assert "nvfp4 N 64 K 128 M 9, pdl" in capsys.readouterr().out
+    layers = chain.layers("nvfp4", 64, 128, "cpu")
+    x = torch.randn(3, 128).bfloat16()
+    result = chain.product_chain(layers, x, pdl=False)()
+    for layer in layers:
+        weights = fp4aot.dequantize_nvfp4(layer.codes, layer.scales, dtype=torch.float32)
+        x = (x.float() @ weights.T * layer.factor / layer.k**0.5).bfloat16()
+    assert result.shape == (3, 128)
+    assert (result.float() - x.float()).norm() < 0.05 * x.float().norm()  # rounded 16 times
+
+    def other_bits(self, a, alpha, out, pdl):
+        return multiply(self, a, alpha, out, pdl).add_(1) if pdl else multiply(self, a, alpha, out, pdl)
+
+    multiply = operands.W4a16.multiply
+    monkeypatch.setattr(operands.W4a16, "multiply", other_bits)
+    assert bench.run(options.Plan(formats=("mxfp4",), quick=True, **given), FakeGpu(machine.timer.times)) == 1
+    assert "WRONG: mxfp4 N 64 K 128 M 9: PDL changes the result" in capsys.readouterr().out
 
 
 def test_choice_of_the_machine(monkeypatch):

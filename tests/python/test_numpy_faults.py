@@ -139,10 +139,6 @@ CASES = {
         lambda: fp4aot.list_tactics("gemm_nvfp4", 2**64 + 8, 8, 32, "cpu"),
         ["m = 18446744073709551624", "range"],
     ),
-    "pdl of default_tactic": (
-        lambda: fp4aot.default_tactic("gemm_nvfp4", 8, 8, 32, "cpu", pdl="no"),
-        ["pdl is 'no'", "True or False"],
-    ),
     "k of list_tactics": (lambda: fp4aot.default_tactic("gemm_nvfp4", 8, 8, "32", "cpu"), ["k is '32'", "integer"]),
     "cuda index": (lambda: fp4aot.image_name("cuda:4294967296"), ["cuda:4294967296", "32 bits"]),
     "device number": (lambda: fp4aot.image_name(2**32), ["4294967296", "32 bits"]),

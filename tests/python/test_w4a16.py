@@ -98,7 +98,6 @@ def test_every_tactic(device, format, m, n, k, a_type):
         assert len(set(numbers)) == len(numbers)
         assert all(name for _, name in tactics)
         assert default in numbers if numbers else default == 0
-        assert fp4aot.default_tactic(*arguments, pdl=True) in (numbers or [0])
         alpha = torch.tensor([0.25], device=device)
         bias = torch.from_numpy(rng.standard_normal(n).astype(np.float32)).to(dtype).to(device)
         for number, name in tactics:

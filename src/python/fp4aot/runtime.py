@@ -170,14 +170,9 @@ def default_tactic(
     device: Device = None,
     out_dtype: Any = None,
     a_dtype: Any = None,
-    pdl: bool = False,
 ) -> int:
-    """The tactic that ``tactic=0`` chooses for the shape, for a call with ``pdl`` (:mod:`fp4aot.ops`) or without."""
+    """The tactic that ``tactic=0`` chooses for the shape."""
     params = _gemm_params(op, m, n, k, device, out_dtype, a_dtype)
-    if not _loader.is_switch(pdl):
-        raise TypeError(f"{op}: pdl is {pdl!r}; it must be True or False.")
-    if pdl:
-        params.flags = _abi.load().constants["FP4AOT_FLAG_PDL"]
     tactic = ctypes.c_int32()
     _loader.check(_loader.library().fp4aot_default_tactic(_loader.slot(op), ctypes.byref(params), ctypes.byref(tactic)))
     return tactic.value

@@ -26,7 +26,6 @@ struct W4a16Policy {
   static constexpr int kOthers = kW4a16TileTacticCount;
   static char const* other_name(int tactic) { return kW4a16TileTactics[tactic].name; }
   static bool other_valid(Params const& p, int tactic) { return w4a16_tile_valid(p, kFormat, tactic); }
-  static bool other_leaves_room(int) { return true; }  // as much as those of mma_sync.cuh, which take as much
   static int64_t other_cost(Params const& p, int tactic, int sms) { return w4a16_tile_cost(p, kFormat, tactic, sms); }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
     return p.a_dtype == FP4AOT_BF16 ? W4a16TilesUnit<kFormat, true>::launch(p, tactic, sms, message)

@@ -165,7 +165,7 @@ struct GemmSlot {
     }
     if (tactic.kernel == GemmKernel::kMmaSync) {
       return with_mma_sync(tactic.tile, [&](auto config) {
-        return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, message);
+        return run_mma_sync_gemm<decltype(config)>(p, kName, tactic.warps, sms, message);
       });
     }
     return with_wgmma(tactic.tile, p.d_dtype == FP4AOT_FP32, [&](auto config) {

@@ -43,6 +43,9 @@ constexpr int64_t kW4a16FewActivations = 124;      // of a token of a part's k t
 constexpr int64_t kW4a16FewMxfpPercent = 103;      // of the costs of blocks and chains
 constexpr int64_t kW4a16FewMissing = 390;          // of a row that a copy of a k tile's activations does not find
 
+// max_shared: two CTAs a multiprocessor.
+constexpr W4a16Device w4a16_device(int sms) { return {sms, kMultiprocessorShared, 110 * 1024}; }
+
 struct W4a16FewPlan {
   W4a16FewSchedule schedule;
   int64_t clusters;  // that the schedule has at a time
@@ -63,7 +66,7 @@ constexpr W4a16FewPlan w4a16_few_plan(fp4aot_gemm_w4a16_params const& p, Format 
     W4a16FewSchedule const s = w4a16_few_schedule(format, tile, row_tiles, k_tiles, ctas_log2, clusters);
     int64_t const longest = divide_up(s.split + (s.longer > 0), tile.slot_tiles) * tile.slot_tiles;
     int64_t const groups = int64_t{s.groups} * s.parts;
-    int64_t const at_once = std::clamp<int64_t>(228 * 1024 / (s.shared_bytes + kW4a16SharedPerCta), 1,
+    int64_t const at_once = std::clamp<int64_t>(w4a16_device(sms).shared / (s.shared_bytes + kW4a16SharedPerCta), 1,
                                                 tile.resident * tile.groups / groups);
     int64_t const of_multiprocessor = divide_up(s.clusters * slices, running);  // CTAs
     auto const wave = [&](int64_t ctas) {
@@ -96,10 +99,6 @@ constexpr bool w4a16_few_valid(fp4aot_gemm_w4a16_params const& p, Format format,
   if (p.d_dtype != FP4AOT_FP32) return true;
   W4a16FewSchedule const s = w4a16_few_plan(p, format, tactic, sms).schedule;
   return s.split + (s.longer > 0) <= std::max<int64_t>(12, 3 * k_tiles / 16);
-}
-
-constexpr bool w4a16_few_leaves_room(int tactic) {  // rule.h
-  return kW4a16FewTiles[tactic / kW4a16FewClusterSizes].max_shared <= kW4a16FewMaxShared;
 }
 
 template <Format kFormat>

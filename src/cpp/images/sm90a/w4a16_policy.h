@@ -14,8 +14,7 @@ template <Format kFormat>
 struct W4a16Policy {
   using Params = fp4aot_gemm_w4a16_params;
   static constexpr int kMultiprocessors = 132;  // of an H200
-  // Two CTAs a multiprocessor: of this kernel, or of the next one in a chain.
-  static constexpr W4a16Device device(int sms) { return {sms, 228 * 1024, 110 * 1024}; }
+  static constexpr W4a16Device device(int sms) { return w4a16_device(sms); }
 
   // Those of w4a16_wgmma_policy.h that came first, those of w4a16_few.h, the others of w4a16_wgmma_policy.h.
   static constexpr int kOthers = kW4a16WgmmaTactics + kW4a16FewTactics;
@@ -31,7 +30,6 @@ struct W4a16Policy {
     if (few(tactic) < 0) return w4a16_wgmma_valid(p, wgmma(tactic));
     return w4a16_few_valid(p, kFormat, few(tactic), multiprocessors_of(p.device.index, kMultiprocessors));
   }
-  static bool other_leaves_room(int tactic) { return few(tactic) >= 0 && w4a16_few_leaves_room(few(tactic)); }
   static int64_t other_cost(Params const& p, int tactic, int sms) {
     return few(tactic) >= 0 ? w4a16_few_cost(p, kFormat, few(tactic), sms)
                             : w4a16_wgmma_cost(p, kFormat, wgmma(tactic), sms);

@@ -66,7 +66,7 @@ typedef enum fp4aot_rounding {
 } fp4aot_rounding;
 
 /* Flags of every op. PDL: programmatic stream serialization; the kernel may start before its predecessor in the stream has ended,
- * and waits before it touches memory (sm_90 and later; ignored elsewhere). May change the default tactic, so the workspace, too. */
+ * and waits before it touches memory (sm_90 and later; ignored elsewhere). Results and tactics are the same with it. */
 enum { FP4AOT_FLAG_PDL = 1u };
 
 /* quantize_nvfp4, quantize_mxfp4: input [rows, k] -> codes, scales.
@@ -231,7 +231,7 @@ typedef struct fp4aot_gemm_w4a16_params {
 
 #define FP4AOT_TACTIC_DEFAULT 0
 
-/* One pair of functions for each op. workspace_size checks the sizes, not the pointers; give it the tactic and flags of the call. */
+/* One pair of functions for each op. workspace_size checks the sizes, not the pointers; give it the tactic of the call. */
 #define FP4AOT_OP(name, params)                          \
   FP4AOT_API fp4aot_status fp4aot_##name(const params*); \
   FP4AOT_API fp4aot_status fp4aot_##name##_workspace_size(const params*, size_t* bytes);

@@ -229,7 +229,6 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kernel(GemmArgs const args) {
   extern __shared__ __align__(16) float sums[];  // slots, then [warp][token][row of the CTA]
   constexpr int kWarpFloats = Config::kTokens * Config::kRows;
-  pdl_launch_dependents();
   pdl_wait();
   int const warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   uint32_t const first_unit = blockIdx.x * Config::kUnits;
@@ -257,6 +256,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 1) mma_sync_gemm_kerne
     cp_async_commit();
     slot = slot == (Config::kSlots - 1) * Config::kSlotBytes ? 0 : slot + Config::kSlotBytes;
   }
+  pdl_launch_dependents();  // not before: CTAs of the next kernel that wait beside this one's slow it down
   cp_async_wait<0>();
   __syncthreads();
 

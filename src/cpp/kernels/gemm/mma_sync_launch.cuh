@@ -5,6 +5,7 @@
 #include "device/launch.cuh"
 #include "kernels/gemm/launch_blocks.h"
 #include "kernels/gemm/mma_sync.cuh"
+#include "kernels/residency.h"
 
 namespace fp4aot {
 
@@ -13,13 +14,13 @@ cudaError_t prepare_mma_sync_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
     return cudaFuncSetAttribute(mma_sync_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                Config::shared_bytes(Config::kMaxWarps));
+                                std::max<int>(Config::shared_bytes(Config::kMaxWarps), kMultiprocessorShared / 2));
   });
 }
 
-// warps: at most this many a CTA; as few as need the same number of turns are used.
+// warps: at most this many a CTA; as few as need the same number of turns are used. sms: multiprocessors of the device.
 template <class Config>
-fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int warps, Message* message) {
+fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int warps, int sms, Message* message) {
   cudaError_t const error = prepare_mma_sync_gemm<Config>(p.device.index);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
   int64_t const steps = (p.k + Config::kStep - 1) / Config::kStep;
@@ -33,8 +34,10 @@ fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int
     int64_t const units = (part.n + kScaleAtomRows - 1) / kScaleAtomRows * (kScaleAtomRows / 8);
     dim3 const grid(static_cast<unsigned>((units + Config::kUnits - 1) / Config::kUnits),
                     static_cast<unsigned>((part.m + Config::kTokens - 1) / Config::kTokens));
+    uint32_t const shared = launch_shared(part.flags, int64_t{grid.x} * grid.y, sms, kMultiprocessorShared,
+                                          static_cast<uint32_t>(Config::shared_bytes(used)));
     return launch({op, part.stream, part.flags, message}, reinterpret_cast<void const*>(mma_sync_gemm_kernel<Config>),
-                  grid, 32 * used, args, Config::shared_bytes(used));
+                  grid, 32 * used, args, shared);
   });
 }
 

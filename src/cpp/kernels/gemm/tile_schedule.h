@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fp4aot/formats.h"
-#include "kernels/clusters.h"
+#include "kernels/residency.h"
 
 namespace fp4aot {
 

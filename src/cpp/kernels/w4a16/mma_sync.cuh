@@ -188,7 +188,6 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
   extern __shared__ __align__(128) uint8_t shared[];
   constexpr uint32_t kSlotTiles = Config::kSlotTiles;
   constexpr int kTileBytes = Config::kTileBytes, kRowTiles = Config::kRowTiles, kTokenTiles = Config::kTokenTiles;
-  pdl_launch_dependents();
   uint32_t const lane = threadIdx.x, g = lane / 4, t = lane % 4;
   // The same for a whole warp, which the compiler does not know of threadIdx.
   uint32_t const warp_y = __shfl_sync(~0u, threadIdx.y, 0), warp_z = __shfl_sync(~0u, threadIdx.z, 0);
@@ -403,6 +402,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
     whole_slot(std::integral_constant<uint32_t, 1>());
     slot_phase ^= 1;
   }
+  pdl_launch_dependents();  // not before: CTAs of the next kernel that wait beside this one's slow it down
 #pragma unroll 1
   while (chunk < args.chunks) next_chunk(0);  // others have more
 
@@ -471,6 +471,7 @@ __global__ void __launch_bounds__(Config::kMaxWarps * 32, 2) w4a16_mma_sync_kern
       store_sums(args, static_cast<float*>(args.d), token, row, x);
     }
   }
+  cp_async_wait_all();  // of activations of a chunk that only other parts have
 }
 
 }  // namespace fp4aot

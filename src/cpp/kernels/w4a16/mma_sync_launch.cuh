@@ -9,20 +9,19 @@
 
 namespace fp4aot {
 
-// max_shared: the most that any schedule asks for.
 template <class Config>
-cudaError_t prepare_w4a16_mma_sync(int device, uint32_t max_shared) {
+cudaError_t prepare_w4a16_mma_sync(int index, W4a16Device const& device) {
   static PreparedDevices prepared;
-  return prepared.once(device, [max_shared] {
+  return prepared.once(index, [&device] {
     return cudaFuncSetAttribute(w4a16_mma_sync_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(max_shared));
+                                static_cast<int>(std::max(device.max_shared, device.shared / 2)));
   });
 }
 
 // One launch.
 template <class Config>
 fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* op, W4a16Schedule const& s,
-                                    Message* message) {
+                                    W4a16Device const& device, Message* message) {
   W4a16Args args = {};
   args.a = static_cast<uint8_t const*>(p.a);
   args.a_stride = p.a_stride * element_bytes(p.a_dtype);
@@ -51,15 +50,17 @@ fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char cons
   args.barriers_offset = s.barriers_offset;
 
   dim3 const grid(s.clusters * s.ctas(), static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
+  uint32_t const shared =
+      launch_shared(p.flags, int64_t{grid.x} * grid.y, device.sms, device.shared, s.shared_bytes);
   return launch_cluster({op, p.stream, p.flags, message}, w4a16_mma_sync_kernel<Config>, grid,
-                        dim3(32, s.warps, s.parts), s.shared_bytes, s.ctas(), args);
+                        dim3(32, s.warps, s.parts), shared, s.ctas(), args);
 }
 
 // tactic: of rule.h, a valid one.
 template <class Config>
 fp4aot_status run_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* op, int tactic,
                                  W4a16Device const& device, Message* message) {
-  cudaError_t const error = prepare_w4a16_mma_sync<Config>(p.device.index, device.max_shared);
+  cudaError_t const error = prepare_w4a16_mma_sync<Config>(p.device.index, device);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
   W4a16Schedule const first = w4a16_plan(Config::kFormat, p, tactic, device).schedule;
   constexpr int64_t kMaxM = kMaxGridY * Config::kTokens;
@@ -73,7 +74,7 @@ fp4aot_status run_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char const* 
       part.m = std::min(p.m - m0, kMaxM);
       part.a = static_cast<uint8_t const*>(p.a) + m0 * p.a_stride * element_bytes(p.a_dtype);
       part.d = static_cast<uint8_t*>(p.d) + (m0 * p.d_stride + n0) * element_bytes(p.d_dtype);
-      fp4aot_status const status = launch_w4a16_mma_sync<Config>(part, op, s, message);
+      fp4aot_status const status = launch_w4a16_mma_sync<Config>(part, op, s, device, message);
       if (status != FP4AOT_OK) return status;
     }
   }

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "fp4aot/fp4aot.h"
-#include "kernels/clusters.h"
+#include "kernels/residency.h"
 #include "kernels/w4a16/schedule.h"
 
 namespace fp4aot {
@@ -53,13 +53,6 @@ struct W4a16Device {
 constexpr int64_t kW4a16MaxK = INT32_MAX / kW4a16TileK * kW4a16TileK;
 constexpr int64_t kW4a16MaxN = int64_t{1} << 30;  // of one launch; larger ones are split
 constexpr int64_t kW4a16SharedPerCta = 1024;      // that the system takes
-
-// Up to so many rows, and if the caller lets the next kernel of a chain start before this one has ended (PDL), the default
-// is a tactic that leaves that kernel room on a multiprocessor: 110 KB of shared memory and 32 K registers a CTA at most.
-constexpr int64_t kW4a16ChainRows = 64;
-constexpr bool w4a16_is_chained(fp4aot_gemm_w4a16_params const& p) {
-  return (p.flags & FP4AOT_FLAG_PDL) != 0 && p.m <= kW4a16ChainRows;
-}
 
 struct W4a16Plan {
   W4a16Schedule schedule;

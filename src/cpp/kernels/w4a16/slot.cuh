@@ -2,7 +2,6 @@
 //   kMultiprocessors, device(sms)      of the chip, if the runtime does not say; W4a16Device
 //   kOthers                            tactics of other kernels, that follow those of rule.h: 0 for none
 //   other_name, other_valid, other_cost (nanoseconds), other_launch, other_workspace, other_preload
-//   other_leaves_room(tactic)          a kernel of a chain finds room on a multiprocessor beside it (rule.h)
 #ifndef FP4AOT_KERNELS_W4A16_SLOT_CUH_
 #define FP4AOT_KERNELS_W4A16_SLOT_CUH_
 
@@ -47,22 +46,13 @@ struct W4a16GemmSlot {
     return w4a16_mma_sync_valid(kFormat, p, tactic, Policy::device(sms_of(p)));
   }
 
-  static bool leaves_room(int tactic) {
-    return tactic < kW4a16MmaSyncTactics || Policy::other_leaves_room(tactic - kW4a16MmaSyncTactics);
-  }
-
-  // The cheapest valid tactic; the first of equals. With few rows, and if the next kernel may start beside it, of those
-  // that leave it room; of all, if none of those is valid.
+  // The cheapest valid tactic; the first of equals.
   static int32_t choose(Params const& p) {
-    int32_t const chained = w4a16_is_chained(p) ? cheapest(p, true) : -1;
-    return chained >= 0 ? chained : std::max<int32_t>(cheapest(p, false), 0);
-  }
-  static int32_t cheapest(Params const& p, bool with_room) {  // -1: none is valid
     int const sms = sms_of(p);
-    int32_t best = -1;
+    int32_t best = 0;
     int64_t best_cost = INT64_MAX;
     for (int32_t tactic = 0; tactic < kTactics; ++tactic) {
-      if ((with_room && !leaves_room(tactic)) || !valid(p, tactic)) continue;
+      if (!valid(p, tactic)) continue;
       int64_t const cost = tactic < kW4a16MmaSyncTactics
                                ? w4a16_plan(kFormat, p, tactic, Policy::device(sms)).cost / 1000
                                : Policy::other_cost(p, tactic - kW4a16MmaSyncTactics, sms);
@@ -76,15 +66,13 @@ struct W4a16GemmSlot {
     struct Answer {
       int64_t m, n, k, a_stride;
       int32_t a_dtype, d_dtype, device, tactic;
-      bool chained;
     };
     constexpr int kAnswers = 64;
     static thread_local Answer answers[kAnswers];  // m = 0: none
     Answer& answer = answers[static_cast<uint64_t>(p.m * 31 + p.n * 7 + p.k / 16 + p.a_dtype + p.d_dtype) % kAnswers];
     if (answer.m != p.m || answer.n != p.n || answer.k != p.k || answer.a_stride != p.a_stride ||
-        answer.a_dtype != p.a_dtype || answer.d_dtype != p.d_dtype || answer.device != p.device.index ||
-        answer.chained != w4a16_is_chained(p)) {
-      answer = {p.m, p.n, p.k, p.a_stride, p.a_dtype, p.d_dtype, p.device.index, choose(p), w4a16_is_chained(p)};
+        answer.a_dtype != p.a_dtype || answer.d_dtype != p.d_dtype || answer.device != p.device.index) {
+      answer = {p.m, p.n, p.k, p.a_stride, p.a_dtype, p.d_dtype, p.device.index, choose(p)};
     }
     return answer.tactic;
   }
@@ -135,7 +123,7 @@ struct W4a16GemmSlot {
     for (int tile = 0; tile < kW4a16TileCount; ++tile) {
       for (int32_t const a_dtype : {FP4AOT_BF16, FP4AOT_FP16}) {
         (void)with_config(a_dtype, tile, [&](auto config) {
-          return prepare_w4a16_mma_sync<decltype(config)>(device, Policy::device(1).max_shared);
+          return prepare_w4a16_mma_sync<decltype(config)>(device, Policy::device(1));
         });
       }
     }

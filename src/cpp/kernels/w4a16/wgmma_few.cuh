@@ -141,7 +141,6 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
     w4a16_wgmma_few_kernel(__grid_constant__ W4a16FewArgs const args) {
   extern __shared__ __align__(1024) uint8_t shared_few[];
   constexpr uint32_t kSlots = Config::kSlots, kSlotTiles = Config::kSlotTiles, kTokenTiles = Config::kTokenTiles;
-  pdl_launch_dependents();
   uint32_t const lane = threadIdx.x, g = lane / 4, t = lane % 4;
   // The same for a whole warp, which the compiler does not know of threadIdx.
   uint32_t const warp_y = __shfl_sync(~0u, threadIdx.y, 0), warp_z = __shfl_sync(~0u, threadIdx.z, 0);
@@ -292,6 +291,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
     }
   }
   wgmma_pin(sums);
+  pdl_launch_dependents();  // as in mma_sync.cuh
   __syncthreads();  // all have ended with what the sums overwrite
 
   // Unit u is row tile u / kTokenTiles and tokens from u % kTokenTiles * 8 on. The parts' sums of it, then the CTA's.

@@ -13,11 +13,11 @@
 namespace fp4aot {
 
 template <class Config>
-cudaError_t prepare_w4a16_few(int device) {
+cudaError_t prepare_w4a16_few(int index, W4a16Device const& device) {
   static PreparedDevices prepared;
-  return prepared.once(device, [] {
+  return prepared.once(index, [&device] {
     return cudaFuncSetAttribute(w4a16_wgmma_few_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(Config::kTile.max_shared));
+                                static_cast<int>(std::max<uint32_t>(Config::kTile.max_shared, device.shared / 2)));
   });
 }
 
@@ -43,7 +43,7 @@ CUresult encode_few_activations(fp4aot_gemm_w4a16_params const& p, W4a16FewArgs*
 // One launch.
 template <class Config>
 fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target,
-                               W4a16FewSchedule const& s) {
+                               W4a16FewSchedule const& s, W4a16Device const& device) {
   W4a16FewArgs args = {};
   args.prepared = p.prepared;
   args.stream = static_cast<uint32_t>(w4a16_k_tiles(p.k)) * (Config::kTileBytes / 16);
@@ -70,14 +70,16 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
 
   dim3 const grid(s.clusters << s.ctas_log2, static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
   dim3 const block(32, 4 * s.groups, s.parts);
-  return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, s.shared_bytes, 1u << s.ctas_log2, args);
+  uint32_t const shared =
+      launch_shared(p.flags, int64_t{grid.x} * grid.y, device.sms, device.shared, s.shared_bytes);
+  return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, shared, 1u << s.ctas_log2, args);
 }
 
 // clusters: as w4a16_few_schedule takes them.
 template <class Config>
 fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, int ctas_log2, int64_t clusters,
-                            Message* message) {
-  cudaError_t const error = prepare_w4a16_few<Config>(p.device.index);
+                            W4a16Device const& device, Message* message) {
+  cudaError_t const error = prepare_w4a16_few<Config>(p.device.index, device);
   if (error != cudaSuccess) return gemm_failed(message, op, "cudaFuncSetAttribute", error, cudaGetErrorString(error));
   if (tensor_map_encode() == nullptr)
     return gemm_failed(message, op, "looking up cuTensorMapEncodeTiled", 0, "not in this driver");
@@ -94,7 +96,7 @@ fp4aot_status run_w4a16_few(fp4aot_gemm_w4a16_params const& p, char const* op, i
       part.m = std::min(p.m - m0, kMaxM);
       part.a = static_cast<uint8_t const*>(p.a) + m0 * p.a_stride * element_bytes(p.a_dtype);
       part.d = static_cast<uint8_t*>(p.d) + (m0 * p.d_stride + n0) * element_bytes(p.d_dtype);
-      fp4aot_status const status = launch_w4a16_few<Config>(part, target, s);
+      fp4aot_status const status = launch_w4a16_few<Config>(part, target, s, device);
       if (status != FP4AOT_OK) return status;
     }
   }

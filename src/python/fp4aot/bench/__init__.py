@@ -1,4 +1,5 @@
-"""``fp4aot bench``: products against cuBLAS, Humming and reading the operands, or the host time of a call."""
+"""``fp4aot bench``: products against cuBLAS, Humming and reading the operands, chains of them, or the host time
+of a call."""
 
 from __future__ import annotations
 
@@ -36,17 +37,19 @@ def run(plan: Plan, machine: Any = None) -> int:
     ``machine`` stands for the device (tests). What has been measured when a run is stopped is printed and written.
     """
     from .. import torch_ops  # noqa: F401  (says what is wrong with torch)
-    from . import host, machines, products, report
+    from . import chain, host, machines, products, report
 
     if machine is None:
         machine = machines.choose(plan.device)
+        if plan.suite == "chain" and machine.device == "cpu":
+            raise ValueError("--suite chain needs a GPU that an image serves; `fp4aot info` says what there is.")
     output = report.Output(plan, report.environment(machine))
     output.begin()
     failures, state = 0, "finished"
     with _terminable():
         try:
-            measure = host.measure if plan.suite == "host" else products.measure
-            failures = measure(plan, machine, output)
+            suites = {"chain": chain.measure, "host": host.measure}
+            failures = suites.get(plan.suite, products.measure)(plan, machine, output)
         except KeyboardInterrupt:
             state = "stopped"
             print("fp4aot bench: stopped; the results so far are kept.", file=sys.stderr)

@@ -78,6 +78,11 @@ class W4a16(Operands):
         x, weight, alpha, out = self.x, self.weight, self.alpha, self.out
         return lambda: gemm(x, weight, alpha, out=out, tactic=tactic)
 
+    def multiply(self, a: torch.Tensor, alpha: torch.Tensor, out: torch.Tensor, pdl: bool) -> torch.Tensor:
+        """``out``, after the product of other activations was queued."""
+        result: torch.Tensor = getattr(w4a16, self.op)(a, self.weight, alpha, out=out, pdl=pdl)
+        return result
+
     def values(self) -> tuple[torch.Tensor, torch.Tensor]:
         return self.x.double(), _values(self.format, self.codes, self.scales)
 

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-SUITES = ("w4a16", "w4a4", "host")
+SUITES = ("w4a16", "w4a4", "chain", "host")
 FORMATS = ("nvfp4", "mxfp4")
 TURNS, QUICK_TURNS = 15, 7
 
@@ -18,6 +18,7 @@ Shape = tuple[int, int]  # n, k
 _GPU_SHAPES = ((4096, 7168), (7168, 7168), (14336, 4096), (6656, 19968), (19968, 6656), (7168, 2048))
 _GPU_ROWS = tuple(1 << i for i in range(13))
 _QUICK_SHAPES, _QUICK_ROWS = ((4096, 7168), (6656, 19968)), (1, 8, 32, 128, 1024, 4096)
+_CHAIN_SHAPES, _CHAIN_ROWS = ((4096, 4096), (7168, 7168), (14336, 4096)), (1, 4, 8, 16, 32, 64, 128)
 _CPU_SHAPES, _CPU_ROWS = ((1536, 384), (1024, 1024), (4096, 4096)), (1, 8, 64, 256, 1024)
 _CPU_QUICK_SHAPES, _CPU_QUICK_ROWS = ((1024, 1024),), (1, 8, 64)
 
@@ -25,7 +26,9 @@ DESCRIPTION = """\
 Suites: w4a16 and w4a4 time products of a shape beside what is installed of cuBLAS in bf16 (through torch), Humming
 (W4A16) and the fastest of several kernels that only read the same bytes (needs Triton), all in turns in one run: CUDA
 graphs, events straight around each, L2 flushed by reading 256 MB, medians. On the CPU: torch's fp32 and bf16 products,
-plain timers. host times what the CPU spends on a call before it can queue the next.
+plain timers. chain times W4A16 products that follow each other, each of the last one's result ([M, K] by N x K, and back),
+launched as usual and with pdl=True, on a GPU: a product's share. host times what the CPU spends on a call before it can
+queue the next.
 
 Results are printed as they come, and FILEs are complete after each: a run that is stopped loses nothing."""
 
@@ -55,6 +58,8 @@ class Plan:
         """The shapes (N, K) for "cuda" or "cpu"."""
         if self.shapes is not None:
             return self.shapes
+        if self.suite == "chain":
+            return _CHAIN_SHAPES[:1] if self.quick else _CHAIN_SHAPES
         if device == "cpu":
             return _CPU_QUICK_SHAPES if self.quick else _CPU_SHAPES
         return _QUICK_SHAPES if self.quick else _GPU_SHAPES
@@ -63,6 +68,8 @@ class Plan:
         """The numbers of rows (M) for "cuda" or "cpu"."""
         if self.rows is not None:
             return self.rows
+        if self.suite == "chain":
+            return _CHAIN_ROWS
         if device == "cpu":
             return _CPU_QUICK_ROWS if self.quick else _CPU_ROWS
         return _QUICK_ROWS if self.quick else _GPU_ROWS
@@ -119,7 +126,7 @@ def _check_file(option: str, path: Path) -> None:
 
 
 def _check_shape(suite: str, format: str, n: int, k: int) -> None:
-    multiple = 16 if (suite, format) == ("w4a16", "nvfp4") else 32
+    multiple = 16 if suite != "w4a4" and format == "nvfp4" else 32
     if n % 8 or k % multiple:
         raise ValueError(
             f"--shapes {n}x{k} (N x K): {format} weights of {suite} have N a multiple of 8 and K of {multiple}."
@@ -128,22 +135,20 @@ def _check_shape(suite: str, format: str, n: int, k: int) -> None:
 
 def make_plan(options: argparse.Namespace, arguments: list[str]) -> Plan:
     """The run that parsed options name; ValueError for what does not go together."""
-    if options.suite == "host":
-        given = {
-            "--shapes": options.shapes,
-            "--rows": options.rows,
-            "--tactics": options.tactics,
-            "--check": options.check,
-            "--no-peers": options.no_peers,
-            "--format": options.format != "both",
-        }
+    what = {"chain": "times default tactics, without peers,", "host": "times calls of one small shape"}
+    if options.suite in what:
+        given = {"--tactics": options.tactics, "--check": options.check, "--no-peers": options.no_peers}
+        if options.suite == "host":
+            given |= {"--shapes": options.shapes, "--rows": options.rows, "--format": options.format != "both"}
         unused = [name for name, value in given.items() if value]
         if unused:
-            raise ValueError(f"--suite host times calls of one small shape and takes no {', '.join(unused)}.")
+            raise ValueError(f"--suite {options.suite} {what[options.suite]} and takes no {', '.join(unused)}.")
     formats = FORMATS if options.format == "both" else (options.format,)
     for n, k in options.shapes or ():
         for format in formats:
             _check_shape(options.suite, format, n, k)
+            if options.suite == "chain":
+                _check_shape(options.suite, format, k, n)
     markdown = options.markdown if options.markdown in (None, "-") else Path(options.markdown)
     for option, path in (("--json", options.json), ("--markdown", markdown)):
         if isinstance(path, Path):

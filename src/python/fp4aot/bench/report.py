@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import runtime, torch_ops
 from .options import Plan
-from .tables import extremes, markdown_tables, row_line
+from .tables import CALL_SUITES, extremes, markdown_tables, row_line
 
 if TYPE_CHECKING:
     from .machines import Machine
@@ -108,7 +108,7 @@ class Output:
         """``state``: "finished", "stopped" or "failed"."""
         self._state = state
         self._write()
-        if self.plan.suite != "host" and self.rows:
+        if self.plan.suite not in CALL_SUITES and self.rows:
             print("\nWorst ratios (a peer's time over ours, ours over the read):")
             print("\n".join(extremes(self.rows)), flush=True)
         if self.plan.markdown == "-" and self.rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+CALL_SUITES = ("chain", "host")  # whose rows are calls and their times
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -14,7 +15,7 @@ def _peers(row: Mapping[str, Any]) -> str:
 
 def row_line(suite: str, row: Mapping[str, Any]) -> str:
     """One line, and one more for ranked tactics."""
-    if suite == "host":
+    if suite in CALL_SUITES:
         aim = "" if row["aim"] is None else f"  (aim {row['aim']:g})"
         return f"{row['call']:<36} {row['value']:7.2f} {row['unit']}{aim}"
     line = f"{row['format']} N {row['n']:5} K {row['k']:5} M {row['m']:4}  {row['tactic']:24} {row['us']:7.1f} us"
@@ -96,9 +97,9 @@ def _product_table(op: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def markdown_tables(suite: str, rows: Sequence[Mapping[str, Any]], heading: str) -> str:
-    """The tables of the README: one a format, or the calls of the suite host."""
+    """The tables of the README: one a format, or the calls of CALL_SUITES."""
     lines = ["```", heading, "```", ""]
-    if suite == "host":
+    if suite in CALL_SUITES:
         body = [
             {
                 "call": row["call"],
@@ -107,7 +108,7 @@ def markdown_tables(suite: str, rows: Sequence[Mapping[str, Any]], heading: str)
             }
             for row in rows
         ]
-        return "\n".join([*lines, *_table(body, ["call", "host time", "aim"]), ""])
+        return "\n".join([*lines, *_table(body, ["call", "host time" if suite == "host" else "time", "aim"]), ""])
     op = "gemm_w4a16_" if suite == "w4a16" else "gemm_"
     for format in dict.fromkeys(row["format"] for row in rows):
         lines += _product_table(op + format, [row for row in rows if row["format"] == format])
