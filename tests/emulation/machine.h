@@ -107,7 +107,7 @@ struct Cta {
 
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
-  Barrier barrier, halves;  // halves: of threads that arrive first and wait later
+  Barrier barrier;
   int threads = 0;
 };
 
@@ -129,7 +129,6 @@ struct Fiber {
   bool started = false, done = false;
   long const* waits_for = nullptr;  // ready once this is no longer `waits_while`
   long waits_while = 0;
-  long arrived_in = 0;  // generation of the cluster's `halves`
   std::vector<ThreadCopy> open_copies;
   std::deque<std::vector<ThreadCopy>> copy_groups;
   long products = 0;                                // issued, counted from the start of the kernel

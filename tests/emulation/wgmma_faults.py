@@ -81,9 +81,9 @@ WGMMA_FAULTS = (
         "deadlock",
     ),
     Fault(
-        "a CTA ends before the other",
-        "wgmma",
-        "cluster_wait();  // the other CTA's copies and arrivals come here until it is done",
+        "a CTA ends before the other has left its slots",
+        "wgmma_producers",
+        "mbarrier_wait_patiently(empty, ring.parity ^ 1);",
         ";",
         "of a CTA that has ended",
     ),

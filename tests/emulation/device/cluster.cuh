@@ -12,21 +12,6 @@ inline void cluster_sync() {
   machine::synchronise(cluster.barrier, cluster.threads);
 }
 
-inline void cluster_arrive() {
-  __syncwarp();
-  machine::Cluster& cluster = *machine::current->cta->cluster;
-  machine::current->arrived_in = cluster.halves.generation;
-  if (++cluster.halves.arrived == cluster.threads) {
-    cluster.halves.arrived = 0;
-    ++cluster.halves.generation;
-  }
-}
-
-inline void cluster_wait() {
-  __syncwarp();
-  machine::wait_while(machine::current->cta->cluster->halves.generation, machine::current->arrived_in);
-}
-
 // The destination holds junk until the bytes land.
 inline void cluster_store16_async(uint32_t address, float const (&v)[4], uint32_t barrier_address) {
   uint8_t* const shared = machine::shared_bytes(address, 16, 16);

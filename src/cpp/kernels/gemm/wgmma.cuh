@@ -440,24 +440,18 @@ __device__ __forceinline__ void count_helped(WgmmaGemmArgs const& args, SharedMa
   }
 }
 
-// Arrives at the cluster's last barrier when the other CTAs' barriers need nothing more from this thread, and the warp that
-// counts parts does not either: under compute-sanitizer an arrival waits for all others.
 template <class Config>
 __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Config> map) {
   Work<Config> work(args);
   ConsumerRings<Config> rings(args.schedule, map, threadIdx.x - Config::kProducerThreads);
   // Far away: it comes while products run.
   float const alpha = args.alpha != nullptr ? *args.alpha : 1.0f;
-  if (!work.more) cluster_arrive();
-  bool late = false;  // whether to arrive after the last segment
   while (work.more) {
     Segment const segment = work.segment;
     TilePosition tile = work.tile;
     float sum[Config::kTokens / 2];
     multiply_segment<Config>(args, map, segment, rings, sum);
     work.next(args);
-    late = Config::kCut && !work.more && segment.begin > 0;
-    if (!work.more && !late) cluster_arrive();
     if constexpr (Config::kGroups > 1) {
       int const warpgroup = threadIdx.x / 128 - 1;
       if (!add_groups<Config>(map, warpgroup % Config::kHalves, warpgroup / Config::kHalves, sum)) continue;
@@ -482,7 +476,6 @@ __device__ __forceinline__ void consume(WgmmaGemmArgs const& args, SharedMap<Con
     }
     store_tile<Config>(args, map, tile, alpha, sum);
   }
-  if (late) cluster_arrive();
   if (threadIdx.x % 128 == 0) tma_store_wait_read();
 }
 
@@ -511,12 +504,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1) wgmma_gemm_kernel(__grid_
         count_helped<Config>(args, map);
       }
     }
-    cluster_arrive();
   } else {
     claim_registers<Config::kConsumerRegisters>();
     consume<Config>(args, map);
   }
-  cluster_wait();  // the other CTA's copies and arrivals come here until it is done
 }
 
 }  // namespace fp4aot

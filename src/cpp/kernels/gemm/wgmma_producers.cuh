@@ -130,6 +130,14 @@ __device__ __forceinline__ void produce_units(WgmmaGemmArgs const& args, SharedM
       ring.advance(2);
     }
   }
+  // The other CTA's consumers leave slots here too: this CTA's shared memory stays until they have left all. Nothing else
+  // comes from there that nobody waits for.
+#pragma unroll 1
+  for (int unit = half; unit < Config::kUnits; unit += 2) {
+    uint32_t const empty = map.unit_empty(ring.slot);
+    mbarrier_wait_patiently(empty, ring.parity ^ 1);
+    ring.advance(2);
+  }
 }
 
 }  // namespace fp4aot
