@@ -103,7 +103,9 @@ def test_chain(tmp_path, monkeypatch, capsys):
     given = {"suite": "chain", "shapes": ((64, 128),), "rows": (1, 9)}
     data = measured(tmp_path, machine, **given)
     assert [(row["call"], row["value"], row["unit"]) for row in data["results"]] == [
-        (f"nvfp4 N 64 K 128 M {m}, {name}", (us + 4) / 16, "us") for m in (1, 9) for name, us in machine.timer.times.items()
+        (f"nvfp4 N 64 K 128 M {m}, {name}", (us + 4) / 16, "us")
+        for m in (1, 9)
+        for name, us in machine.timer.times.items()
     ]
     assert "nvfp4 N 64 K 128 M 9, pdl" in capsys.readouterr().out
     layers = chain.layers("nvfp4", 64, 128, "cpu")

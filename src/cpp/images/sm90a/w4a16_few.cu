@@ -37,7 +37,8 @@ fp4aot_status W4a16Few<kFormat>::launch(fp4aot_gemm_w4a16_params const& p, int t
   constexpr char const* kName = kFormat == Format::kNvfp4 ? "gemm_w4a16_nvfp4" : "gemm_w4a16_mxfp4";
   int64_t const clusters = w4a16_few_plan(p, kFormat, tactic, sms).clusters;
   return with_w4a16_few<kFormat>(p.a_dtype, tactic / kW4a16FewClusterSizes, [&](auto config) {
-    return run_w4a16_few<decltype(config)>(p, kName, tactic % kW4a16FewClusterSizes, clusters, w4a16_device(sms), message);
+    return run_w4a16_few<decltype(config)>(p, kName, tactic % kW4a16FewClusterSizes, clusters, w4a16_device(sms),
+                                           message);
   });
 }
 
@@ -45,8 +46,8 @@ template <Format kFormat>
 void W4a16Few<kFormat>::preload(int device) {
   for (int tile = 0; tile < kW4a16FewTileCount; ++tile) {
     for (int32_t const a_dtype : {FP4AOT_BF16, FP4AOT_FP16}) {
-      (void)with_w4a16_few<kFormat>(a_dtype, tile,
-                                    [&](auto config) { return prepare_w4a16_few<decltype(config)>(device, w4a16_device(1)); });
+      (void)with_w4a16_few<kFormat>(
+          a_dtype, tile, [&](auto config) { return prepare_w4a16_few<decltype(config)>(device, w4a16_device(1)); });
     }
   }
   (void)tensor_map_encode();

@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(Config::kMaxThreads, Config::kTile.resident)
   }
   wgmma_pin(sums);
   pdl_launch_dependents();  // as in mma_sync.cuh
-  __syncthreads();  // all have ended with what the sums overwrite
+  __syncthreads();          // all have ended with what the sums overwrite
 
   // Unit u is row tile u / kTokenTiles and tokens from u % kTokenTiles * 8 on. The parts' sums of it, then the CTA's.
   uint32_t const first_token = blockIdx.y * Config::kTokens;

@@ -42,8 +42,8 @@ CUresult encode_few_activations(fp4aot_gemm_w4a16_params const& p, W4a16FewArgs*
 
 // One launch.
 template <class Config>
-fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target,
-                               W4a16FewSchedule const& s, W4a16Device const& device) {
+fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget const& target, W4a16FewSchedule const& s,
+                               W4a16Device const& device) {
   W4a16FewArgs args = {};
   args.prepared = p.prepared;
   args.stream = static_cast<uint32_t>(w4a16_k_tiles(p.k)) * (Config::kTileBytes / 16);
@@ -70,8 +70,7 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
 
   dim3 const grid(s.clusters << s.ctas_log2, static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
   dim3 const block(32, 4 * s.groups, s.parts);
-  uint32_t const shared =
-      launch_shared(p.flags, int64_t{grid.x} * grid.y, device.sms, device.shared, s.shared_bytes);
+  uint32_t const shared = launch_shared(p.flags, int64_t{grid.x} * grid.y, device.sms, device.shared, s.shared_bytes);
   return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, shared, 1u << s.ctas_log2, args);
 }
 
