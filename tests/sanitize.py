@@ -62,11 +62,12 @@ def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, objec
             weight = torch.ones(k, dtype=x.dtype).to(device)
             for some in (x, x[:4]):  # few rows are several CTAs each
                 fp4aot.rmsnorm_quantize_nvfp4(some, weight)
-                # From the CPU, not from x: torch's kernels are not watched, and initcheck takes minutes to report each of
+                # From the CPU, not from x: torch's kernels are not watched, and initcheck takes minutes to report all
                 # the elements that one of them copies.
                 residual = host[: len(some), k:].contiguous().to(device)
                 fp4aot.rmsnorm_quantize_nvfp4(some, weight, residual=residual)
-                yield f"rmsnorm_quantize_nvfp4 {len(some)}x{k}", residual, some + host[: len(some), k:].to(device)
+                expected = some + host[: len(some), k:].to(device)
+                yield f"rmsnorm_quantize_nvfp4 {len(some)}x{k}", residual, expected
 
 
 def products(op: str, format_: str, device: str, most: int) -> Iterator[tuple[str, object, object]]:

@@ -8,8 +8,8 @@ Run from the root of the repository; FP4AOT_BUILD_DIR says where the images were
 build/ (build.py). `run` takes every field of the op's problem (problems.py, quantize_problems.py, gemm_problems.py,
 w4a16_problems.py) as an option, and prints JSON: whether the result is right, findings, and counts of each launch.
 --ptx FILE runs that file in place of the image's unit of the same name; --completion says when asynchronous copies and
-products complete: as late as they may (lazy), at once (eager; arrivals at a cluster's barrier wait for all others then, as
-under compute-sanitizer), or at random (from --schedule-seed).
+products complete: as late as they may (lazy), at once (eager; arrivals at a cluster's barrier wait for all others then,
+as under compute-sanitizer), or at random (from --schedule-seed).
 """
 
 import argparse

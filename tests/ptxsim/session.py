@@ -241,8 +241,9 @@ class Session:
             self.runtime.ptxsim_clear()
 
     def set_schedule(self, completion: str, seed: int = 0) -> None:
-        """When asynchronous copies and products complete: "lazy", "eager" (where arrivals at a cluster's barrier wait as
-        well, as under compute-sanitizer) or "random"."""
+        """When asynchronous copies and products complete: "lazy", "eager" (then arrivals at a cluster's barrier wait as
+        well, as under compute-sanitizer) or "random".
+        """
         threads = int(os.environ.get("PTXSIM_THREADS", "0"))
         known = self.runtime.ptxsim_set_schedule(c.c_ulonglong(seed), completion.encode(), c.c_int(threads))
         assert known, f"no completion {completion}"

@@ -83,7 +83,8 @@ def test_a_tool_that_says_nothing_is_no_success(tmp_path, capsys):
 def test_tools_end_with_the_script(tmp_path):
     stand_in, pid_file = tmp_path / "compute-sanitizer", tmp_path / "pid"
     stand_in.write_text(
-        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\nprint('7 calls, 0 wrong: the eighth', flush=True)\n"
+        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\n"
+        "print('7 calls, 0 wrong: the eighth', flush=True)\n"
         f"Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
         f"os.rename({str(tmp_path / 'new')!r}, {str(pid_file)!r})\ntime.sleep(300)\n"
     )

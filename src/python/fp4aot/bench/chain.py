@@ -1,5 +1,7 @@
-"""The suite chain: W4A16 products one after another, each of the last one's result, as the layers of a model: launched as
-usual, and with ``pdl=True``."""
+"""The suite chain: W4A16 products one after another, each of the last one's result, as the layers of a model.
+
+They are launched as usual, and with ``pdl=True``.
+"""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ DESCRIPTION = """\
 Suites: w4a16 and w4a4 time products of a shape beside what is installed of cuBLAS in bf16 (through torch), Humming
 (W4A16) and the fastest of several kernels that only read the same bytes (needs Triton), all in turns in one run: CUDA
 graphs, events straight around each, L2 flushed by reading 256 MB, medians. On the CPU: torch's fp32 and bf16 products,
-plain timers. chain times W4A16 products that follow each other, each of the last one's result ([M, K] by N x K, and back),
-launched as usual and with pdl=True, on a GPU: a product's share. host times what the CPU spends on a call before it can
-queue the next.
+plain timers. chain times W4A16 products that follow each other, each of the last one's result ([M, K] by N x K, and
+back), launched as usual and with pdl=True, on a GPU: a product's share. host times what the CPU spends on a call before
+it can queue the next.
 
 Results are printed as they come, and FILEs are complete after each: a run that is stopped loses nothing."""
 
