@@ -22,7 +22,7 @@ struct W4a16FewTile {
   int planned;          // and for how many there are schedules: two streaming CTAs are slower than one up to 16 tokens
   uint32_t max_shared;  // bytes of a CTA
 };
-// Up to 64 tokens two CTAs of a chain find room in a multiprocessor, 32 K registers and 110 KB each; not with the four
+// Up to 64 tokens a multiprocessor has room for two CTAs, of 32 K registers and 110 KB each; not with the four
 // warpgroups of the fifth, which takes 48 K.
 constexpr uint32_t kW4a16FewMaxShared = 110 * 1024;
 constexpr W4a16FewTile kW4a16FewTiles[] = {
