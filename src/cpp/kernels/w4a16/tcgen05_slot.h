@@ -27,14 +27,12 @@ template <Format kFormat, int kMultiprocessorsValue>
 struct W4a16WithTcgen05 {
   using Params = fp4aot_gemm_w4a16_params;
   static constexpr int kMultiprocessors = kMultiprocessorsValue;
-  // Two CTAs a multiprocessor: of the mma.sync kernel, or of the next one in a chain.
+  // Two CTAs of the mma.sync kernel a multiprocessor.
   static constexpr W4a16Device device(int sms) { return {sms, kMultiprocessorShared, 110 * 1024}; }
 
   static constexpr int kOthers = kTcgen05TacticCount;
   static char const* other_name(int tactic) { return kTcgen05Tactics[tactic].name; }
   static bool other_valid(Params const& p, int tactic) { return tcgen05_valid(p, tactic); }
-  // They do not; but for more than 32 rows they are estimated to take down to a quarter of mma.sync's time, which no chain
-  // makes up for, and for fewer they are not chosen.
   static int64_t other_cost(Params const& p, int tactic, int sms) { return tcgen05_cost(p, kFormat, tactic, sms); }
   static fp4aot_status other_launch(Params const& p, int tactic, int sms, Message* message) {
     return with_unit(p.a_dtype, [&](auto unit) { return unit.launch(p, tactic, sms, message); });

@@ -109,12 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--suite", choices=SUITES, default="w4a16", help="default: %(default)s")
     add("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: a GPU that an image serves, else cpu")
     add("--format", choices=["both", *FORMATS], default="both", help="default: both")
-    add("--shapes", type=parse_shapes, metavar="NxK,...", help="default: six of known models")
-    add("--rows", type=parse_rows, metavar="M,...", help="default: 1 to 4096 by powers of two")
+    add("--shapes", type=parse_shapes, metavar="NxK,...", help="default: some of known models, by suite and device")
+    add("--rows", type=parse_rows, metavar="M,...", help="default: 1 to 4096 (chain 128, CPU 1024), by powers of two")
     add("--tactics", action="store_true", help="time every tactic that is valid for a shape, and rank them")
     add("--check", action="store_true", help="compare each result with fp64 of the dequantised operands")
     add("--no-peers", action="store_true", help="leave cuBLAS, torch and Humming out")
-    add("--quick", action="store_true", help="two of the shapes, six numbers of rows, 7 turns instead of 15")
+    add("--quick", action="store_true", help="fewer shapes and numbers of rows, 7 turns instead of 15")
     add("--json", type=Path, metavar="FILE", help="write everything measured, and the versions, to FILE")
     add("--markdown", nargs="?", const="-", metavar="FILE", help="write tables to FILE, or print them at the end")
 
@@ -127,6 +127,11 @@ def _check_file(option: str, path: Path) -> None:
 
 def _check_shape(suite: str, format: str, n: int, k: int) -> None:
     multiple = 16 if suite != "w4a4" and format == "nvfp4" else 32
+    if suite == "chain" and (n % multiple or k % multiple):
+        raise ValueError(
+            f"--shapes {n}x{k} (N x K): a chain goes back from N to K, so {format} weights have both a multiple of "
+            f"{multiple}."
+        )
     if n % 8 or k % multiple:
         raise ValueError(
             f"--shapes {n}x{k} (N x K): {format} weights of {suite} have N a multiple of 8 and K of {multiple}."
@@ -147,8 +152,6 @@ def make_plan(options: argparse.Namespace, arguments: list[str]) -> Plan:
     for n, k in options.shapes or ():
         for format in formats:
             _check_shape(options.suite, format, n, k)
-            if options.suite == "chain":
-                _check_shape(options.suite, format, k, n)
     markdown = options.markdown if options.markdown in (None, "-") else Path(options.markdown)
     for option, path in (("--json", options.json), ("--markdown", markdown)):
         if isinstance(path, Path):
