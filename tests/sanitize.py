@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,8 @@ FORMATS = ("nvfp4", "mxfp4")
 PRODUCTS = [(9, 72, 1120), (33, 136, 352), (1, 72, 1056), (150, 520, 2112)]  # m, n, k
 ROWS = [(33, 352), (130, 4096)]
 SLOW = {"racecheck": 2, "initcheck": 2}  # how many of PRODUCTS
-running: dict[int, tuple[str, IO[str]]] = {}  # sessions of tools: what they check, their output
+running: dict[int, tuple[str, IO[bytes]]] = {}  # sessions of tools: what they check, their output
+stopping = threading.Event()
 
 
 def quantisation(format_: str, device: str) -> Iterator[tuple[str, object, object]]:
@@ -166,7 +168,7 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     start = time.monotonic()
     what = f"{tool} {op} {format_}"
-    with tempfile.TemporaryFile("w+") as file:
+    with tempfile.TemporaryFile() as file:
         with subprocess.Popen(
             command, env=environment, start_new_session=True, stdout=file, stderr=subprocess.STDOUT
         ) as process:
@@ -176,9 +178,10 @@ def check(sanitizer: str, tool: str, op: str, format_: str, seconds: float) -> b
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # the tool and the program under it
             process.wait()
+            while stopping.is_set():  # `stop` says what there is to say, and ends this process
+                time.sleep(1)
             del running[process.pid]
-        file.seek(0)
-        output = file.read()
+        output = written(file)
     left_out = unwatched(output) if tool == "initcheck" else 0
     count = reports(output) - left_out
     right = process.returncode == 0 and count == 0 and "all done" in output
@@ -194,17 +197,27 @@ def last_call(output: str) -> str:
     return said[-1] if said else "nothing ran"
 
 
+def written(file: IO[bytes]) -> str:
+    """All of a tool's output; where it writes next stays, as it shares its place in the file with us."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
+
+
 def stop(number: int, _: object) -> None:
     """Ends the tools, which are in sessions of their own and would go on, and says how far each had come."""
-    for session, (what, file) in list(running.items()):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(session, signal.SIGKILL)
-        file.seek(0)
-        output = file.read()
-        print(f"{what}: not ended; {last_call(output)}", flush=True)
-        if "========= " in output.replace("========= COMPUTE-SANITIZER", ""):
-            print(findings(output), flush=True)
-    os._exit(128 + number)
+    stopping.set()
+    try:
+        tools = list(running.items())
+        for session, _what in tools:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(session, signal.SIGKILL)
+        for _session, (what, file) in tools:
+            with contextlib.suppress(OSError, ValueError):  # it had just ended
+                output = written(file)
+                print(f"{what}: not ended; {last_call(output)}", flush=True)
+                if "========= " in output.replace("========= COMPUTE-SANITIZER", ""):
+                    print(findings(output), flush=True)
+    finally:
+        os._exit(128 + number)
 
 
 def main() -> int:

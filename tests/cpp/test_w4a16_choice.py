@@ -28,7 +28,7 @@ def rule(tmp_path_factory):
     library = installed.load(installed.build_library(source, output, f"-I{SOURCE}", include=SOURCE / "include"))
     library.name.restype = ctypes.c_char_p
     library.cost.restype = ctypes.c_int64
-    library.shared_of_launch.argtypes = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint32]
+    library.shared_of_launch.argtypes = [ctypes.c_uint32, ctypes.c_int64, ctypes.c_int, ctypes.c_uint32]
     library.shared_of_launch.restype = ctypes.c_uint32
     return library
 
@@ -63,12 +63,13 @@ def test_the_choice_is_nearly_the_best_tactic(rule):
 @pytest.mark.parametrize("bytes_", [0, 60 << 10, 110 << 10, 200 << 10])
 def test_kernels_of_a_chain_do_not_share_a_multiprocessor_unless_they_have_to(rule, bytes_):
     plain, pdl, of_multiprocessor, system = 0, 1, 228 << 10, 1 << 10
-    for ctas in (1, 131, 132):
-        assert rule.shared_of_launch(plain, ctas, bytes_) == bytes_
-        reserved = rule.shared_of_launch(pdl, ctas, bytes_)
+    for ctas, log2 in ((1, 0), (131, 0), (132, 0), (132, 1), (120, 2), (120, 3)):
+        assert rule.shared_of_launch(plain, ctas, log2, bytes_) == bytes_
+        reserved = rule.shared_of_launch(pdl, ctas, log2, bytes_)
         assert max(bytes_, 113 << 10) <= reserved <= 227 << 10
         assert 2 * (reserved + system) > of_multiprocessor
-    assert rule.shared_of_launch(pdl, 133, bytes_) == bytes_  # two on some anyway
+    for ctas, log2 in ((133, 0), (134, 1), (124, 2), (128, 3)):  # two on some anyway, or a second wave
+        assert rule.shared_of_launch(pdl, ctas, log2, bytes_) == bytes_
 
 
 @pytest.mark.parametrize(("a_dtype", "d_dtype"), [(BF16, BF16), (FP16, FP16), (BF16, FP32)])

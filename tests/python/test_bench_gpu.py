@@ -110,7 +110,7 @@ def test_chain(tmp_path, monkeypatch, capsys):
     assert "nvfp4 N 64 K 128 M 9, pdl" in capsys.readouterr().out
     layers = chain.layers("nvfp4", 64, 128, "cpu")
     x = torch.randn(3, 128).bfloat16()
-    result = chain.product_chain(layers, x, pdl=False)()
+    result = chain.product_chain(layers, x, pdl=False)[0]()
     for layer in layers:
         weights = fp4aot.dequantize_nvfp4(layer.codes, layer.scales, dtype=torch.float32)
         x = (x.float() @ weights.T * layer.factor / layer.k**0.5).bfloat16()

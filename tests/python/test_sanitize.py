@@ -83,13 +83,14 @@ def test_a_tool_that_says_nothing_is_no_success(tmp_path, capsys):
 def test_tools_end_with_the_script(tmp_path):
     stand_in, pid_file = tmp_path / "compute-sanitizer", tmp_path / "pid"
     stand_in.write_text(
-        f"#!{sys.executable}\nimport os, time\nfrom pathlib import Path\n"
+        f"#!{sys.executable}\nimport os, sys, time\nfrom pathlib import Path\n"
         "print('7 calls, 0 wrong: the eighth', flush=True)\n"
+        "sys.stdout.buffer.write(b'\\xe2\\x82'), sys.stdout.flush()\n"  # cut inside of a character
         f"Path({str(tmp_path / 'new')!r}).write_text(str(os.getpid()))\n"
         f"os.rename({str(tmp_path / 'new')!r}, {str(pid_file)!r})\ntime.sleep(300)\n"
     )
     stand_in.chmod(0o755)
-    command = [sys.executable, sanitize.__file__, "--tools", "memcheck", "--ops", "gemm", "--formats", "nvfp4"]
+    command = [sys.executable, sanitize.__file__, "--tools", "memcheck", "--ops", "gemm", "--jobs", "1"]  # one waits
     environment = {**os.environ, "COMPUTE_SANITIZER": str(stand_in)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as script:
         deadline = time.monotonic() + 60

@@ -22,12 +22,18 @@ _PAIRS = 8  # of layers, [N, K] and back [K, N]; no weight is read twice
 
 def layers(format: str, n: int, k: int, device: str) -> list[W4a16]:
     """Weights of a chain, by turns N x K and K x N."""
-    shapes = [(n, k), (k, n)] * _PAIRS
-    return [W4a16(format, rows, columns, device, torch.bfloat16) for rows, columns in shapes]
+    chain = []
+    for rows, columns in [(n, k), (k, n)] * _PAIRS:
+        chain.append(W4a16(format, rows, columns, device, torch.bfloat16))
+        del chain[-1].dense  # four times the weights, and not needed
+    return chain
 
 
-def product_chain(weights: Sequence[W4a16], x: torch.Tensor, pdl: bool) -> Call:
-    """A call of all products, of ``x`` [M, K] and then of results; the sums are scaled so that they stay of a size."""
+def product_chain(weights: Sequence[W4a16], x: torch.Tensor, pdl: bool) -> tuple[Call, torch.Tensor]:
+    """A call of all products, of ``x`` [M, K] and then of results, and where it leaves the last one.
+
+    The sums are scaled so that they stay of a size.
+    """
     buffers = [torch.empty(len(x), weight.n, dtype=x.dtype, device=x.device) for weight in weights[:2]]
     alphas = [weight.factor / weight.k**0.5 for weight in weights]
 
@@ -37,7 +43,7 @@ def product_chain(weights: Sequence[W4a16], x: torch.Tensor, pdl: bool) -> Call:
             a = weight.multiply(a, alpha, buffers[i % 2], pdl)
         return a
 
-    return call
+    return call, buffers[(len(weights) - 1) % 2]
 
 
 def measure(plan: Plan, machine: Machine, output: Output) -> int:
@@ -46,19 +52,21 @@ def measure(plan: Plan, machine: Machine, output: Output) -> int:
     places = [(format, *shape) for format in plan.formats for shape in plan.shapes_on(machine.device)]
     for index, (format, n, k) in enumerate(places):
         start = time.perf_counter()
+        weights: list[W4a16] = []  # the last ones' memory is free before there are others
         weights = layers(format, n, k, machine.device)
         output.progress(index, len(places), f"{format} N {n} K {k} and back", time.perf_counter() - start)
         for m in plan.rows_on(machine.device):
             x = torch.randn(m, k, dtype=torch.bfloat16, device=machine.device)
-            calls = {"plain": product_chain(weights, x, False), "pdl": product_chain(weights, x, True)}
-            prepared = {name: machine.timer.prepare(call) for name, call in calls.items()}
+            chains = {"plain": product_chain(weights, x, False), "pdl": product_chain(weights, x, True)}
+            prepared = {name: machine.timer.prepare(call) for name, (call, _) in chains.items()}
             times = interleaved(machine.timer, prepared, plan.turns, machine.seconds_a_row)
             for name, of_turns in times.items():
                 microseconds = statistics.median(of_turns) / len(weights)
                 call = f"{format} N {n} K {k} M {m}, {name}"
                 output.add({"call": call, "value": microseconds, "unit": "us", "aim": None})
-            plain, early = (call() for call in calls.values())
-            if not torch.equal(plain, early):
+            timed = [out.clone() for _, out in chains.values()]  # as the graphs left them
+            results = [*timed, *(call() for call, _ in chains.values())]
+            if not all(torch.equal(result, results[0]) for result in results):
                 wrong += 1
                 output.note(f"WRONG: {format} N {n} K {k} M {m}: PDL changes the result")
     return wrong
