@@ -37,8 +37,7 @@ char const* name(int tactic) {
 }
 
 uint32_t shared_of_launch(uint32_t flags, int64_t ctas, int ctas_log2, uint32_t bytes) {
-  int64_t const at_once = clusters_at_once(ctas_log2, 1, kMultiprocessors) << ctas_log2;
-  return launch_shared(flags, ctas, at_once, kDevice.shared, bytes);
+  return launch_shared(flags, ctas, ctas_log2, kMultiprocessors, kDevice.shared, bytes);
 }
 
 // Nanoseconds; -1 for a tactic that is not valid.

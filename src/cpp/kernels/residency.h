@@ -19,13 +19,17 @@ constexpr int64_t clusters_at_once(int ctas_log2, int resident, int sms) {
   return std::max<int64_t>((ctas_log2 > 1 ? ctas * 15 / 16 : ctas) >> ctas_log2, 1);
 }
 
-// Dynamic shared memory of a launch that needs `bytes`. In a chain of launches that start early (PDL), no two CTAs of a
-// kernel may be on one multiprocessor if with one on each all run at once (at_once CTAs do): those that wait go where the
-// kernel before has left most room, two to one and none to another. An H200 then took up to 1.6 times as long as without.
-constexpr uint32_t launch_shared(uint32_t flags, int64_t ctas, int64_t at_once, uint32_t multiprocessor_shared,
+// Dynamic shared memory that no two CTAs of a multiprocessor can have.
+constexpr uint32_t shared_alone(uint32_t multiprocessor_shared) { return multiprocessor_shared / 2; }
+
+// Dynamic shared memory of a launch of clusters of 2^ctas_log2 that needs `bytes`; at most that or shared_alone. In a
+// chain of launches that start early (PDL), no two CTAs of a kernel may be on one multiprocessor if with one on each all
+// run at once: those that wait go where the kernel before has left most room, two to one and none to another. An H200
+// then took up to 1.6 times as long as without.
+constexpr uint32_t launch_shared(uint32_t flags, int64_t ctas, int ctas_log2, int sms, uint32_t multiprocessor_shared,
                                  uint32_t bytes) {
-  bool const alone = (flags & FP4AOT_FLAG_PDL) != 0 && ctas <= at_once;
-  return alone ? std::max(bytes, multiprocessor_shared / 2) : bytes;
+  bool const fits = ctas <= clusters_at_once(ctas_log2, 1, sms) << ctas_log2;
+  return (flags & FP4AOT_FLAG_PDL) != 0 && fits ? std::max(bytes, shared_alone(multiprocessor_shared)) : bytes;
 }
 
 }  // namespace fp4aot

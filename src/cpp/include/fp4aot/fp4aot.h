@@ -65,8 +65,8 @@ typedef enum fp4aot_rounding {
   FP4AOT_ROUND_FLOOR = 1 /* MXFP4, OCP MX v1.0 section 6.3: 2^(floor(log2(amax)) - 2), large values saturate */
 } fp4aot_rounding;
 
-/* Flags of every op. PDL: programmatic stream serialization; the kernel may start before its predecessor in the stream has ended,
- * and waits before it touches memory (sm_90 and later; ignored elsewhere). Results and tactics are the same with it. */
+/* Flags of every op. PDL: programmatic stream serialization; the kernel may start before its predecessor in the stream
+ * has ended, and waits before it touches memory (sm_90 and later; else ignored). Results and tactics are the same. */
 enum { FP4AOT_FLAG_PDL = 1u };
 
 /* quantize_nvfp4, quantize_mxfp4: input [rows, k] -> codes, scales.
@@ -231,7 +231,7 @@ typedef struct fp4aot_gemm_w4a16_params {
 
 #define FP4AOT_TACTIC_DEFAULT 0
 
-/* One pair of functions for each op. workspace_size checks the sizes, not the pointers; give it the tactic of the call. */
+/* One pair of functions for each op. workspace_size checks sizes, not pointers, and wants the tactic of the call. */
 #define FP4AOT_OP(name, params)                          \
   FP4AOT_API fp4aot_status fp4aot_##name(const params*); \
   FP4AOT_API fp4aot_status fp4aot_##name##_workspace_size(const params*, size_t* bytes);

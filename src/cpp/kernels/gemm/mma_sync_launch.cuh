@@ -14,7 +14,8 @@ cudaError_t prepare_mma_sync_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
     return cudaFuncSetAttribute(mma_sync_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                std::max<int>(Config::shared_bytes(Config::kMaxWarps), kMultiprocessorShared / 2));
+                                std::max<int>(Config::shared_bytes(Config::kMaxWarps),
+                                              shared_alone(kMultiprocessorShared)));
   });
 }
 
@@ -34,7 +35,7 @@ fp4aot_status run_mma_sync_gemm(fp4aot_gemm_params const& p, char const* op, int
     int64_t const units = (part.n + kScaleAtomRows - 1) / kScaleAtomRows * (kScaleAtomRows / 8);
     dim3 const grid(static_cast<unsigned>((units + Config::kUnits - 1) / Config::kUnits),
                     static_cast<unsigned>((part.m + Config::kTokens - 1) / Config::kTokens));
-    uint32_t const shared = launch_shared(part.flags, int64_t{grid.x} * grid.y, sms, kMultiprocessorShared,
+    uint32_t const shared = launch_shared(part.flags, int64_t{grid.x} * grid.y, 0, sms, kMultiprocessorShared,
                                           static_cast<uint32_t>(Config::shared_bytes(used)));
     return launch({op, part.stream, part.flags, message}, reinterpret_cast<void const*>(mma_sync_gemm_kernel<Config>),
                   grid, 32 * used, args, shared);

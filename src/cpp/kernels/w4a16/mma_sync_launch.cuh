@@ -14,7 +14,7 @@ cudaError_t prepare_w4a16_mma_sync(int index, W4a16Device const& device) {
   static PreparedDevices prepared;
   return prepared.once(index, [&device] {
     return cudaFuncSetAttribute(w4a16_mma_sync_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(std::max(device.max_shared, device.shared / 2)));
+                                static_cast<int>(std::max(device.max_shared, shared_alone(device.shared))));
   });
 }
 
@@ -50,8 +50,8 @@ fp4aot_status launch_w4a16_mma_sync(fp4aot_gemm_w4a16_params const& p, char cons
   args.barriers_offset = s.barriers_offset;
 
   dim3 const grid(s.clusters * s.ctas(), static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
-  int64_t const at_once = clusters_at_once(static_cast<int>(s.ctas_log2), 1, device.sms) << s.ctas_log2;
-  uint32_t const shared = launch_shared(p.flags, int64_t{grid.x} * grid.y, at_once, device.shared, s.shared_bytes);
+  uint32_t const shared = launch_shared(p.flags, int64_t{grid.x} * grid.y, static_cast<int>(s.ctas_log2), device.sms,
+                                        device.shared, s.shared_bytes);
   return launch_cluster({op, p.stream, p.flags, message}, w4a16_mma_sync_kernel<Config>, grid,
                         dim3(32, s.warps, s.parts), shared, s.ctas(), args);
 }

@@ -17,7 +17,7 @@ cudaError_t prepare_w4a16_few(int index, W4a16Device const& device) {
   static PreparedDevices prepared;
   return prepared.once(index, [&device] {
     return cudaFuncSetAttribute(w4a16_wgmma_few_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(std::max<uint32_t>(Config::kTile.max_shared, device.shared / 2)));
+                                static_cast<int>(std::max(Config::kTile.max_shared, shared_alone(device.shared))));
   });
 }
 
@@ -70,8 +70,8 @@ fp4aot_status launch_w4a16_few(fp4aot_gemm_w4a16_params const& p, LaunchTarget c
 
   dim3 const grid(s.clusters << s.ctas_log2, static_cast<unsigned>((p.m + Config::kTokens - 1) / Config::kTokens));
   dim3 const block(32, 4 * s.groups, s.parts);
-  int64_t const at_once = clusters_at_once(static_cast<int>(s.ctas_log2), 1, device.sms) << s.ctas_log2;
-  uint32_t const shared = launch_shared(p.flags, int64_t{grid.x} * grid.y, at_once, device.shared, s.shared_bytes);
+  uint32_t const shared = launch_shared(p.flags, int64_t{grid.x} * grid.y, static_cast<int>(s.ctas_log2), device.sms,
+                                        device.shared, s.shared_bytes);
   return launch_cluster(target, w4a16_wgmma_few_kernel<Config>, grid, block, shared, 1u << s.ctas_log2, args);
 }
 

@@ -1,5 +1,4 @@
-"""``fp4aot bench``: products against cuBLAS, Humming and reading the operands, chains of them, or the host time
-of a call."""
+"""``fp4aot bench``: products against cuBLAS, Humming and reading the operands; chains of them; host time of calls."""
 
 from __future__ import annotations
 
