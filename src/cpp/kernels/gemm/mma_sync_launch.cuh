@@ -13,9 +13,9 @@ template <class Config>
 cudaError_t prepare_mma_sync_gemm(int device) {
   static PreparedDevices prepared;
   return prepared.once(device, [] {
-    return cudaFuncSetAttribute(mma_sync_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                std::max<int>(Config::shared_bytes(Config::kMaxWarps),
-                                              shared_alone(kMultiprocessorShared)));
+    return cudaFuncSetAttribute(
+        mma_sync_gemm_kernel<Config>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        std::max<int>(Config::shared_bytes(Config::kMaxWarps), shared_alone(kMultiprocessorShared)));
   });
 }
 
